@@ -38,7 +38,7 @@ static void require_printable(const char *line)
     }
 }
 
-/* Whether a text begins with one of these. */
+/* Returns whether a text begins with one of these prefixes. */
 static int begins_with_any(const char *text, const char *const *beginnings)
 {
     for (; *beginnings; beginnings++) {
@@ -49,8 +49,8 @@ static int begins_with_any(const char *text, const char *const *beginnings)
     return 0;
 }
 
-/* Whether a location is absolute, or chosen by Kiln. A URL has one slash or three after "file:";
- * two slashes would introduce a host. */
+/* Returns whether a location is absolute, or chosen by Kiln. A URL has one slash or three after
+ * "file:"; two slashes would introduce a host. */
 static int is_place(const char *dir)
 {
     static const char *const places[] = {"/", KILN_PERSISTENT_DEFAULT_DIR, "file:///", "pack:/",

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decodes any bytes as an entry, once as they are and once with the size and the checksum
- * corrected, because no fuzzer guesses those. An entry that decodes is inspected, signed,
- * compressed and decoded again.
+ * corrected, because no fuzzer guesses those; both times also as an entry that must have a
+ * signature. An entry that decodes is inspected, signed in both ways, compressed, stripped and
+ * decoded again.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -52,11 +53,69 @@ static void require_same_content(const kiln_entry *a, const kiln_entry *b)
     require(kiln_key_equals(kiln_entry_key(a), kiln_entry_key(b)));
 }
 
+#define NOW_S 1800000000
+
+/* The key of golden.h. The fuzzer's seeds have its signatures. */
+static kilni_secret_key team_key(void)
+{
+    unsigned char seed[32];
+    for (unsigned i = 0; i < sizeof seed; i++) {
+        seed[i] = (unsigned char)i;
+    }
+    kilni_secret_key key = {.public_key.name = "team-1"};
+    kilni_secret_key_from_seed(seed, &key);
+    return key;
+}
+
+static kiln_status adopt(const void *bytes, size_t size, kiln_entry **ret_entry)
+{
+    kilni_trusted_key team = {.key = team_key().public_key};
+    const kilni_trusted_keys trusted = {&team, 1};
+    const kilni_entry_trust trust = {.keys = &trusted, .now_s = NOW_S};
+    void *copy = malloc(size > 0 ? size : 1);
+    if (!copy) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (size > 0) {
+        memcpy(copy, bytes, size);
+    }
+    const kiln_status status = kilni_entry_adopt_trusted(copy, size, &trust, ret_entry);
+    if (status != KILN_OK) {
+        free(copy);
+    }
+    return status;
+}
+
+/* A signature is believed, and remains so when the key is stripped. */
+static void sign_with_key(const kiln_entry *entry)
+{
+    const kilni_secret_key key = team_key();
+    kiln_entry *other = NULL, *adopted = NULL, *stripped = NULL;
+    kiln_key *short_key = NULL;
+    if (kilni_entry_sign(entry, &key, NOW_S + 1, &other) != KILN_OK) {
+        return;
+    }
+    kiln_bytes bytes = kiln_entry_encoding(other);
+    require(adopt(bytes.data, bytes.size, &adopted) == KILN_OK);
+    require_same_content(entry, adopted);
+    if (kiln_key_strip(kiln_entry_key(other), 8, &short_key) == KILN_OK &&
+        kilni_entry_make_plain(other, short_key, &stripped) == KILN_OK) {
+        kiln_entry_release(&adopted);
+        bytes = kiln_entry_encoding(stripped);
+        require(adopt(bytes.data, bytes.size, &adopted) == KILN_OK);
+        require_same_content(entry, adopted);
+    }
+    kiln_key_release(&short_key);
+    kiln_entry_release(&stripped);
+    kiln_entry_release(&adopted);
+    kiln_entry_release(&other);
+}
+
 static void make_others(const kiln_entry *entry)
 {
     static const kilni_signing_key key;
     kiln_entry *other = NULL;
-    if (kilni_entry_sign(entry, &key, &other) == KILN_OK) {
+    if (kilni_entry_add_mac(entry, &key, &other) == KILN_OK) {
         const kiln_bytes bytes = kiln_entry_encoding(other);
         kilni_entry_structure structure;
         require(kilni_entry_structure_decode(bytes.data, bytes.size, &structure) == KILN_OK);
@@ -77,8 +136,8 @@ static void make_others(const kiln_entry *entry)
 
 static void decode(const uint8_t *bytes, size_t size)
 {
-    kilni_entry_head head;
-    if (kilni_entry_head_decode(bytes, size, size, &head) == KILN_OK) {
+    kilni_entry_preview head;
+    if (kilni_entry_preview_decode(bytes, size, size, &head) == KILN_OK) {
         volatile size_t seen = strlen(head.tool) + strlen(head.device) + strlen(head.name);
         (void)seen;
     }
@@ -86,6 +145,13 @@ static void decode(const uint8_t *bytes, size_t size)
     if (kiln_entry_decode(bytes, size, &entry) == KILN_OK) {
         look_at(entry);
         make_others(entry);
+        sign_with_key(entry);
+        kiln_entry_release(&entry);
+    }
+    if (adopt(bytes, size, &entry) == KILN_OK) {
+        kiln_signature signature = {.struct_size = sizeof signature};
+        look_at(entry);
+        require(kiln_entry_get_signature(entry, &signature) == KILN_OK);
         kiln_entry_release(&entry);
     }
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "device/nvrtc/outputs.h"
-#include "device/watch/folds.h"
-#include "device/watch/reads.h"
+#include "device/watch/changed_files.h"
+#include "device/watch/constant_folds.h"
 #include "device/watch/results.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -47,7 +47,7 @@ static unsigned sum_of(kiln_bytes bytes)
     return sum;
 }
 
-static int add_read(void *user, const kilni_read *read)
+static int add_read(void *user, const kiln_read *read)
 {
     unsigned *sum = user;
     *sum += (unsigned)strlen(read->path) + read->found + (unsigned)read->size;
@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < results.count; i++) {
             kilni_folds_hold(results.items[i].folds, NULL);
             kilni_reads_hold(results.items[i].reads, "/a/k.cu", NULL);
-            kilni_reads_each(results.items[i].reads, add_read, &sum);
+            kilni_reads_each(results.items[i].reads, NULL, add_read, &sum);
             sum += read_outputs(&results.items[i]);
         }
     }

@@ -23,7 +23,7 @@ static void require(int holds)
     }
 }
 
-/* A lookup of an item's key must give the same as the item. */
+/* A look-up of an item's key must return the same entry as the item. */
 static void look_up(kiln_store *store, const kiln_entry *entry)
 {
     kiln_entry *found = NULL;
@@ -85,7 +85,8 @@ static void seal(uint8_t *page)
     memcpy(page + KILNI_PACK_CHECKED_SIZE, checksum.bytes, sizeof checksum.bytes);
 }
 
-/* Seals the pages of header and index: as many as the header states, as far as they exist. */
+/* Corrects the checksums of the header and of as many pages of the index as the header states and
+ * the file has. */
 static void seal_index(uint8_t *bytes, size_t size)
 {
     size_t pages = size / KILNI_PACK_PAGE_SIZE;

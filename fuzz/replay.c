@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a fuzz target on the files given as arguments: a plain regression test for compilers without
- * a fuzzer. Exits with 0 if all were run, and with 1 if one cannot be read.
+ * Runs a fuzz target on the files given as arguments, which is a plain regression test for
+ * compilers without a fuzzer. Exits with 0 if all were run, and with 1 if one cannot be read.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  * At the start the store has no entry, the wanted entry or an outdated one. An outdated entry is
  * intact but was made from other inputs: load returns KILN_MISS for it until a build replaces it.
  * One further process wants a third version, which does not fit the others either. It stores that
- * version once, at any moment, as if it had waited too long for the lease. With the lease it could
- * do so at fewer moments.
+ * version once, at any moment, as if it had waited too long for the lease. If it took the lease, it
+ * could store only at fewer moments.
  *
  * Checked: at most one process holds the lease. A process that builds holds the lease or has waited
  * too long for it. No process builds what the store had from the start. Each build under the lease
@@ -16,11 +16,13 @@
  * process ends with a program that does not fit. No process takes the lease again more often than
  * others store something. No process waits for ever.
  *
- * Left out: keys that share a byte of the lease file, which only wait for each other; stores
+ * Not modelled: keys that share a byte of the lease file, which only wait for each other; stores
  * without leases, where each process builds for itself; removal of entries; more than these three
  * versions; and processes that replace each other's entries again and again.
  *
- * A process that the system killed never reaches its end, so nothing is checked there.
+ * A process that the system killed never reaches its end, so the checks at the end do not apply to
+ * it.
+ *
  * Mutants: SAME_IS_FOUND ANY_IS_ABSENT OUTDATED_IS_LOADED LEASE_IS_HAD_ONCE
  * Search: -E
  */
@@ -34,12 +36,12 @@ mtype life[PROCESSES] = RUNNING;
 
 byte holder = NOBODY;       /* of the key's byte in the file "lease" */
 mtype stored;               /* the entry that has the key's name in the store */
-bool is_asking[PROCESSES];  /* its request is under way */
-bool is_in_hand[PROCESSES]; /* its build is under way, or its writer has the result */
+bool is_asking[PROCESSES];  /* the process's request is in progress */
+bool is_in_hand[PROCESSES]; /* the process's build is in progress, or its writer has the result */
 
-/* No process knows this: there is a reason for a build under the lease. For the first build, the
- * reason is that the store lacks the wanted entry. For each later one, it is that the result of an
- * earlier build was lost or replaced. */
+/* Whether there is a reason for a build under the lease. Only the checks read it. For the first
+ * build, the reason is that the store lacks the wanted entry. For each later one, it is that the
+ * result of an earlier build was lost or replaced. */
 bool is_build_due;
 
 /* The entries that load accepts. */
@@ -49,7 +51,7 @@ bool is_build_due;
 #define IS_FIT(entry) (entry == WANTED)
 #endif
 
-/* The entries that a second look treats as missing. */
+/* The entries that a second look-up treats as missing. */
 #if defined(SAME_IS_FOUND)
 #define IS_ABSENT(entry, outdated) (entry == NONE)
 #elif defined(ANY_IS_ABSENT)
@@ -69,8 +71,8 @@ inline give_lease_back() {
     fi
 }
 
-/* kilni_request_run in src/program/request.c, starting at set_entries_aside after the first look.
- * */
+/* kilni_request_run in src/program/request.c, starting at set_entries_aside after the first
+ * look-up. */
 proctype process(byte self, outdated) provided (life[self] == RUNNING) {
     mtype entry = NONE, program = NONE;
     bool is_leased, is_late;
@@ -94,7 +96,8 @@ take_lease:
         outdated = NONE
     }
 
-    /* The end of take_lease, then serve_found and set_entries_aside. No other process sees these.
+    /* The end of take_lease, then serve_found and set_entries_aside. No other process can observe
+     * these steps.
      * */
     atomic {
         if
@@ -165,8 +168,8 @@ proctype another() {
 }
 
 /* The system closes the files of a process that it kills, and what that process built is lost. A
- * process without the lease or a build is never killed or stopped: to the others it would only seem
- * slow. */
+ * process that neither holds the lease nor builds is never killed or stopped, because to the others
+ * it would only seem slow. */
 #define FATES_OF(victim)                                                                             \
     :: atomic { life[victim] != DEAD && (holder == victim || is_in_hand[victim]) ->                  \
            life[victim] = DEAD;                                                                      \
@@ -181,7 +184,7 @@ proctype another() {
            stops_left-- }                                                                            \
     :: atomic { life[victim] == STOPPED -> life[victim] = RUNNING }
 
-/* Kills any processes, stops up to two, and may or may not let those continue. */
+/* Kills any number of processes, stops up to two, and may let the stopped processes continue. */
 active proctype system() {
     byte stops_left = 2;
     do
@@ -192,8 +195,8 @@ active proctype system() {
     od
 }
 
-/* A process begins with the first look: ask_store and serve_found. All processes are alike, so
- * number 0 looks first. */
+/* A process begins with the first look-up: ask_store and serve_found. All processes are alike, so
+ * it is enough that number 0 looks up first. */
 init {
     byte i;
     atomic {

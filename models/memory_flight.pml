@@ -1,35 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Single flight of one key (src/memory/flight.c, wait.c, build_once.c, process.c). Several threads
- * ask for the key, and one of them owns the flight. The owner may succeed, fail for the moment,
- * fail for good, end inside its build, or end with its ticket open. Another thread may close that
- * ticket later, or nothing ever does. Meanwhile one more thread clears the cache.
+ * Single flight of one key (src/memory/waiter.c, ticket.c, orphan.c). Several threads ask for the
+ * key, and one of them owns the flight. The owner may succeed, fail transiently, fail permanently,
+ * end inside its build, or end with its ticket open. Another thread may close that ticket later, or
+ * it stays open. Meanwhile one more thread clears the cache, and one has a pending answer.
  *
  * Checked: each thread that asks gets an answer. No two threads build in one flight. A failure that
- * is the owner's alone makes one waiter the owner. An object or a failure reaches the threads that
- * waited for that flight. The lock is never left taken. An open ticket whose thread ended can still
- * be closed, and answers no other flight.
+ * is the owner's alone makes one waiter the owner. The first transient failure in a flight does so
+ * too, and the second one reaches all waiting threads. The pending answer is completed, and never
+ * owns the flight. An object or a failure reaches the threads that waited for that flight. The lock
+ * is never left taken. An open ticket whose thread ended can still be closed, and does not affect
+ * any other flight.
  *
  * Mutants: DEAD_OWNER_KEEPS_TICKET LOST_ANSWER LEFT_TICKET_KEEPS_WAITERS LEFT_TICKET_IS_HANDED_OVER
+ * Mutants: RETRIES_WITHOUT_END PENDING_OWNS PENDING_IS_FORGOTTEN
  */
 
 #define ASKERS 3
-#define NOBODY ASKERS
+#define PENDING ASKERS /* the place of the pending answer, after those of the threads */
+#define PLACES (ASKERS + 1)
+#define NOBODY PLACES
+#ifdef PENDING_OWNS
+#define MAY_OWN PLACES
+#else
+#define MAY_OWN ASKERS
+#endif
 
-mtype = { NONE, HIT, OWNER, FAILED };
+mtype = { NONE, HIT, OWNER, FAILED, AGAIN };
 
 bool locked;
 
 /* The flight in the table, and a flight that a clear took out of it. */
 bool is_building[2];
 byte owner[2] = NOBODY;
-byte attached = 2; /* which of them is in the table; 2: none */
+byte attached = 2; /* which of these flights is in the table; 2: none */
 bool is_ready;     /* the object is in the table */
 
-byte waits_for[ASKERS] = 2; /* the flight; 2: none */
-mtype answer[ASKERS] = NONE;
+byte waits_for[PLACES] = 2; /* the flight; 2: none */
+mtype answer[PLACES] = NONE;
+bool is_retry[2];  /* a build of the flight failed transiently */
+byte failures[2];  /* how many of its builds failed transiently */
 byte builders[2];
-bool is_left[2];   /* the thread of its owner ended */
+bool is_left[2];   /* the thread that owned the flight has ended */
 byte ended;
 
 inline lock() {
@@ -46,7 +58,7 @@ inline answer_all_locked(flight, what) {
     d_step {
         i = 0;
         do
-        :: i < ASKERS ->
+        :: i < PLACES ->
             if
             :: waits_for[i] == flight -> waits_for[i] = 2; answer[i] = what
             :: else
@@ -58,10 +70,24 @@ inline answer_all_locked(flight, what) {
     }
 }
 
+/* ask_again_locked: only the pending answer is left. */
+inline ask_again_locked(flight) {
+#ifndef PENDING_IS_FORGOTTEN
+    if
+    :: waits_for[PENDING] == flight -> waits_for[PENDING] = 2; answer[PENDING] = AGAIN
+    :: else
+    fi
+#else
+    skip
+#endif
+}
+
 inline end_flight_locked(flight) {
     d_step {
         is_building[flight] = false;
         owner[flight] = NOBODY;
+        is_retry[flight] = false;
+        failures[flight] = 0;
         if
         :: attached == flight -> attached = 2
         :: else
@@ -74,17 +100,20 @@ inline hand_over_locked(flight) {
     d_step {
         i = 0;
         do
-        :: i < ASKERS && waits_for[i] != flight -> i++
+        :: i < MAY_OWN && waits_for[i] != flight -> i++
         :: else -> break
         od;
         if
-        :: i < ASKERS ->
+        :: i < MAY_OWN ->
             waits_for[i] = 2;
             owner[flight] = i;
             answer[i] = OWNER
         :: else ->
+            ask_again_locked(flight);
             is_building[flight] = false;
             owner[flight] = NOBODY;
+            is_retry[flight] = false;
+            failures[flight] = 0;
             if
             :: attached == flight -> attached = 2
             :: else
@@ -92,6 +121,22 @@ inline hand_over_locked(flight) {
         fi;
         i = 0
     }
+}
+
+/* retry_locked, for a transient failure */
+inline retry_locked(flight) {
+    failures[flight]++;
+    assert(failures[flight] <= 2);
+    if
+    :: is_retry[flight] ->
+        answer_all_locked(flight, FAILED);
+        end_flight_locked(flight)
+    :: else ->
+#ifndef RETRIES_WITHOUT_END
+        is_retry[flight] = true;
+#endif
+        hand_over_locked(flight)
+    fi
 }
 
 /* kilni_flights_orphan_locked: a new flight takes its place for the threads that wait. */
@@ -120,9 +165,11 @@ inline leave_locked(flight) {
             :: attached == flight -> attached = 1 - flight
             :: else
             fi;
+            is_retry[1 - flight] = false;
+            failures[1 - flight] = 0;
             i = 0;
             do
-            :: i < ASKERS ->
+            :: i < PLACES ->
                 if
                 :: waits_for[i] == flight -> waits_for[i] = 1 - flight
                 :: else
@@ -131,7 +178,7 @@ inline leave_locked(flight) {
             :: else -> break
             od
 #endif
-        :: else
+        :: else -> ask_again_locked(flight)
         fi;
         i = 0
     }
@@ -207,11 +254,11 @@ proctype asker(byte self) {
 #endif
             end_flight_locked(flight);
             unlock()
-        :: /* KILN_ABANDON_TRANSIENT */
+        :: /* KILN_ABANDON_TRANSIENT, with the status of a transient failure */
             lock();
-            hand_over_locked(flight);
+            retry_locked(flight);
             unlock()
-        :: /* the thread ends in the build: abandon_ticket in build_once.c */
+        :: /* the thread ends in the build: abandon_ticket in obtain.c */
 #ifndef DEAD_OWNER_KEEPS_TICKET
             lock();
             hand_over_locked(flight);
@@ -238,6 +285,17 @@ none:
     ended++
 }
 
+/* kiln_cache_reserve with KILN_RESERVE_PENDING. The thread does not wait. */
+proctype watcher() {
+    lock();
+    if
+    :: attached < 2 && !is_left[attached] -> waits_for[PENDING] = attached
+    :: else
+    fi;
+    unlock();
+    ended++
+}
+
 /* kiln_cache_clear: flights under way continue for the threads in them. */
 proctype clearer() {
     lock();
@@ -252,9 +310,12 @@ init {
         run asker(0);
         run asker(1);
         run asker(2);
+        run watcher();
         run clearer()
     }
-    ended == ASKERS + 1;
+    ended == ASKERS + 2;
     assert(!locked);
-    assert((!is_building[0] || is_left[0]) && (!is_building[1] || is_left[1]))
+    assert((!is_building[0] || is_left[0]) && (!is_building[1] || is_left[1]));
+    /* An abandoned ticket may be closed later, but the answer has been given before. */
+    assert(waits_for[PENDING] == 2)
 }

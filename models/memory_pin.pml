@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pins against eviction. Some threads pin the object of a key without a lock, and one thread evicts
- * it (src/memory/object.c, kilni_evict_locked in src/memory/removal.c, kilni_followup_finish).
+ * it (src/memory/pin.c, evict_locked in src/memory/evict.c, kilni_followup_finish).
  *
  * Sections are assumed to work, which memory_reclaim.pml checks: a retired object is destroyed only
  * after every section that was entered before its retirement was left.
@@ -15,7 +15,7 @@
 
 #define PINNERS 2
 
-byte holds = 1; /* the cache's */
+byte holds = 1; /* the cache's hold */
 bool in_table = true;
 bool watch_live = true;
 byte retirements;
@@ -41,7 +41,8 @@ proctype pinner() {
     bool is_last, is_found;
     byte seen;
 
-    /* kilni_object_pin: enter a section, look in the table, take a hold unless there is none. */
+    /* kilni_object_pin: enter a section, look in the table, take a hold unless the object has
+     * none. */
     atomic { is_found = in_table; sections = sections + is_found }
     if
     :: is_found ->

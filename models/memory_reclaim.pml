@@ -1,30 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reclamation: readers in sections, any of which may stall for any time, and a thread that removes
- * objects from the table (src/memory/section.c, src/memory/reader.h).
+ * objects from the table, then waits until they are destroyed (src/memory/read_section.c,
+ * src/memory/reader.h).
  *
  * A reader's stores pass through a buffer that is emptied at any later time. Fences are ordinary at
- * first: the light one empties that buffer. The heavy one does nothing, because a thread that holds
- * the cache's lock stores directly. At any time the fences are switched to asymmetric ones: the
- * light one then does nothing, and the heavy one empties the buffers of all readers. At any later
- * time the system may refuse the heavy fence for good. Then the fences are switched back to ordinary
- * ones, and nothing is reclaimed until each reader has acknowledged that: with its next ordinary
- * fence, by a store of its own before it, or by its end.
+ * first: the light one empties that buffer. The heavy one does nothing, because a thread that
+ * reclaims stores directly. At any time the fences are switched to asymmetric ones: the light one
+ * then does nothing, and the heavy one empties the buffers of all readers. At any later time the
+ * system may refuse the heavy fence for good. Then the fences are switched back to ordinary ones,
+ * and nothing is reclaimed until each reader has acknowledged the switch. A reader acknowledges it
+ * by a separate store before its next ordinary fence, or by its end.
  *
- * Checked: no reader sees a destroyed object. Each object is destroyed once. When all sections have
- * been left, no removed object remains, even if no thread calls the cache again; after a refusal,
- * none remains after the next call.
+ * Checked: no reader sees a destroyed object. Each object is destroyed once. The wait ends, and
+ * then all removed objects are destroyed. After a refusal, they are destroyed by the end of the
+ * next call.
+ *
+ * Each reader has one section. In the variant NO_REFUSAL, the first reader has a second one, and
+ * the system refuses nothing. The long search has both.
  *
  * Mutants: NO_HEAVY_FENCE EARLY_EPOCH NO_AWAITED EARLY_LOOK_AT_FENCES NO_ACKNOWLEDGEMENT
+ * Variants: NO_REFUSAL
+ * Mutants of NO_REFUSAL: NO_HEAVY_FENCE EARLY_EPOCH NO_AWAITED EARLY_LOOK_AT_FENCES
+ * Long: LONG
  */
 
 #define READERS 2
-#define SECTIONS 2 /* of each reader */
+#if defined(NO_REFUSAL) || defined(LONG)
+#define SECTIONS 2 /* of the first reader; the second one has one */
+#else
+#define SECTIONS 1
+#endif
 #define OBJECTS 2  /* the table holds 1 at first, then 2, then none */
 
 byte table = 1;
 byte epoch = 1;
 byte awaited;
+bool is_left; /* a section was left since the settler began to look: cache->sections_left */
 bool locked;
 
 /* The queue of retired objects: the epoch in which each was retired; 0: not in the queue. */
@@ -38,8 +50,8 @@ bool is_destroyed[OBJECTS + 1];
 byte place[READERS];
 chan buffer[READERS] = [3] of { byte };
 
-/* kilni_reader.acknowledged, as a store in the buffer and as others see it; and whether the reader
- * has stored it. */
+/* kilni_reader.acknowledged: ACKNOWLEDGE stands for the store in the buffer. has_acknowledged is
+ * the value that other threads see. acknowledges says whether the reader has stored it. */
 #define ACKNOWLEDGE 200
 bool has_acknowledged[READERS];
 bool acknowledges[READERS];
@@ -49,7 +61,8 @@ bool acknowledges[READERS];
 bool is_asymmetric;
 
 bool is_refused;  /* the system refuses the heavy fence */
-bool is_switched; /* back to ordinary fences, because of that */
+bool reclaims_nothing;
+bool is_switched; /* back to ordinary fences after a refusal */
 
 /* A store of a reader leaves its buffer. */
 inline empty_one(reader_number, word) {
@@ -73,17 +86,19 @@ inline unlock() {
     locked = false
 }
 
-/* kilni_reader_improve_fences */
+/* improve_fences */
 active proctype improver() {
     is_asymmetric = true;
+#ifndef NO_REFUSAL
     /* A sandbox */
     if
     :: is_refused = true
     :: skip
     fi
+#endif
 }
 
-/* kilni_fence_heavy, and order_without_system_locked in reader.c */
+/* fence_heavy, and order_without_system_locked in reader.c */
 inline heavy_fence() {
     is_ordered = true;
 #ifndef NO_HEAVY_FENCE
@@ -126,21 +141,23 @@ inline heavy_fence() {
 #endif
 }
 
-/* collect_locked in section.c */
+/* collect_locked in read_section.c. Releases the lock for the fence, and while it reads the places.
+ */
 inline collect_locked() {
     if
     :: retired_at[1] == 0 && retired_at[2] == 0
     :: else ->
-        if
-        :: epoch < last_retirement + 1 -> epoch = last_retirement + 1
-        :: else
-        fi;
-#ifndef NO_AWAITED
-        awaited = last_retirement + 1;
-#endif
+        d_step {
+            first = last_retirement + 1;
+            if
+            :: epoch < first -> epoch = first
+            :: else
+            fi;
+            unlock()
+        }
         /* kilni_reader_oldest reads one place after the other. */
         heavy_fence();
-        oldest = 255;
+        oldest = first;
         r = 0;
         do
         :: r < READERS ->
@@ -153,8 +170,9 @@ inline collect_locked() {
             }
         :: else -> break
         od;
-        skip;
-        d_step {
+        atomic {
+            lock();
+            reclaims_nothing = !is_ordered;
             r = 1;
             do
             :: r <= OBJECTS ->
@@ -170,18 +188,40 @@ inline collect_locked() {
             od;
             r = 0
         }
-        if
-        :: retired_at[1] == 0 && retired_at[2] == 0 -> awaited = 0
-        :: else
-        fi
     fi;
     r = 0;
+    first = 0;
     oldest = 0
 }
 
-/* Removes each object and retires it, as eviction and the last release do. */
+/* kilni_cache_settle */
+inline settle() {
+    lock();
+#ifndef NO_AWAITED
+    awaited = last_retirement + 1;
+#endif
+    do
+    :: true ->
+        is_left = false;
+        collect_locked();
+        if
+        :: reclaims_nothing || (retired_at[1] == 0 && retired_at[2] == 0) -> break
+        :: else
+        fi;
+        if
+        :: !is_left ->
+            unlock();
+            is_left;
+            lock()
+        :: else
+        fi
+    od;
+    unlock()
+}
+
+/* Removes each object and retires it, as eviction and the last release do. Then it settles. */
 active proctype remover() {
-    byte r, oldest, object, word, own;
+    byte r, oldest, first, object, word, own;
     bool looked, is_ordered;
     own = 255;
     object = 1;
@@ -203,11 +243,15 @@ active proctype remover() {
             retired_at[object] = epoch
         }
 #endif
-        collect_locked();
+        if
+        :: object < OBJECTS -> collect_locked()
+        :: else
+        fi;
         unlock();
         object++
     :: else -> break
     od;
+    settle();
     ended++
 }
 
@@ -227,7 +271,7 @@ inline light_fence() {
     if
     :: is_asymmetric
     :: else ->
-        /* kilni_reader_acknowledge_fences */
+        /* acknowledge_fences */
         if
         :: is_switched && !acknowledges[self] ->
             acknowledges[self] = true;
@@ -239,42 +283,32 @@ inline light_fence() {
 }
 
 proctype reader(byte self) {
-    byte r, oldest, mine, seen, sections, word, own;
-    bool looked, is_ordered;
-    own = self;
+    byte mine, seen, sections;
     do
-    :: sections < SECTIONS ->
+    :: sections < (self == 0 -> SECTIONS : 1) ->
         /* kilni_place_take */
         mine = epoch;
         buffer[self]!mine;
         light_fence();
         /* kilni_cache_find */
-        seen = table;
-        if
-        :: seen != 0 -> assert(!is_destroyed[seen])
-        :: else
-        fi;
-        /* The reader may stall here. */
-        if
-        :: seen != 0 -> assert(!is_destroyed[seen])
-        :: else
-        fi;
-        seen = 0;
-        /* kilni_place_leave */
-        buffer[self]!0;
+        d_step {
+            seen = table;
+            assert(seen == 0 || !is_destroyed[seen])
+        }
+        /* The reader may stall here. Then kilni_place_leave. */
+        atomic {
+            assert(seen == 0 || !is_destroyed[seen]);
+            seen = 0;
+            buffer[self]!0
+        }
         light_fence();
         if
         :: mine < awaited ->
             lock();
             /* Taking a lock is a fence. */
-            d_step {
-                do
-                :: nempty(buffer[self]) -> empty_one(self, word)
-                :: empty(buffer[self]) -> break
-                od;
-                mine = 0
-            }
-            collect_locked();
+            empty(buffer[self]);
+            /* kilni_section_wake_settlers */
+            is_left = true;
             unlock()
         :: else
         fi;
@@ -282,13 +316,13 @@ proctype reader(byte self) {
         sections++
     :: else -> break
     od;
-    /* end_thread in reader.c */
+    /* leave_sections in cache.c */
     atomic { empty(buffer[self]) -> has_acknowledged[self] = true };
     ended++
 }
 
 init {
-    byte r, oldest, word, own;
+    byte r, oldest, first, word, own;
     bool looked, is_ordered;
     own = 255;
     atomic {
@@ -305,6 +339,5 @@ init {
         unlock()
     :: else
     fi;
-    assert(is_destroyed[1] && is_destroyed[2]);
-    assert(awaited == 0)
+    assert(is_destroyed[1] && is_destroyed[2])
 }

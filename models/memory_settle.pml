@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One thread removes an object and then waits until it is destroyed (kilni_cache_settle in
- * src/memory/departure.c). A second thread evicts objects. Two readers keep objects alive by their
- * sections, and destroy them when they leave (src/memory/section.c, kilni_followup_finish).
+ * src/memory/read_section.c). A second thread evicts objects. Two readers keep objects alive by
+ * their sections. A reader that leaves a section for which the first thread waits wakes that
+ * thread, and destroys nothing.
  *
- * Fences are assumed to work; memory_reclaim.pml checks them. Pins are left out; memory_pin.pml has
- * them. An object that left the table has one hold, that of the notice under way.
+ * Fences are assumed to work; memory_reclaim.pml checks them. Pins are not modelled here, but in
+ * memory_pin.pml. An object that was removed from the table has one hold: that of the notice in
+ * progress.
  *
- * Checked: when the wait is over, every object that had left the table when it began is destroyed,
- * whichever thread removed it. Each object is destroyed once, and not while a section sees it. The
- * wait ends.
+ * Checked: when the wait is over, every object that had been removed from the table when it began
+ * is destroyed, whichever thread removed it. Each object is destroyed once, and not while a section
+ * sees it. The wait ends.
  *
  * Mutants: NO_WAIT_FOR_NOTICES NO_WAIT_FOR_SECTIONS NO_WAIT_FOR_DESTRUCTION SILENT_END NO_AWAITED
+ *          NO_COUNT
  */
 
 #define OBJECTS 2
@@ -24,11 +27,12 @@ bool waits; /* the settler waits for a broadcast */
 bool in_table[OBJECTS] = true;
 bool is_destroyed[OBJECTS];
 byte retired_at[OBJECTS]; /* 0: not retired, or no longer in the queue of retired objects */
-byte seen_by[OBJECTS];    /* number of sections that may look at it */
+byte seen_by[OBJECTS];    /* number of sections that may use it */
 
 byte epoch = 1;
 byte last_retirement;
 byte awaited;
+byte sections_left;
 byte place[THREADS]; /* the epoch of a thread's section; 0: none */
 
 byte departure[THREADS]; /* the number of a thread's departure; 0: none */
@@ -56,30 +60,43 @@ inline end_departure() {
     broadcast()
 }
 
-/* The caller holds the lock. doomed[] says which objects the thread must destroy. All of this is
- * one step: the lock is held, and of what it reads, readers change only their places. */
+/* The caller holds the lock. doomed[] says which objects the thread must destroy. The lock is
+ * released for the fence, and while the places are read. */
 inline collect_locked() {
     d_step {
         doomed[0] = false;
         doomed[1] = false;
         oldest = NOBODY;
-        i = 0;
+        first = 0;
         if
         :: nothing_is_retired()
         :: else ->
+            first = last_retirement + 1;
             if
-            :: epoch < last_retirement + 1 -> epoch = last_retirement + 1
+            :: epoch < first -> epoch = first
             :: else
-            fi;
-#ifndef NO_AWAITED
-            awaited = last_retirement + 1;
-#endif
+            fi
+        fi
+    };
+    if
+    :: first == 0
+    :: else ->
+        unlock();
+        d_step {
+            i = 0;
             do
             :: i < THREADS && place[i] != 0 && place[i] < oldest -> oldest = place[i]; i++
             :: i < THREADS && !(place[i] != 0 && place[i] < oldest) -> i++
             :: i == THREADS -> break
             od;
-            i = 0;
+            if
+            :: first < oldest -> oldest = first
+            :: else
+            fi;
+            i = 0
+        };
+        lock();
+        d_step {
             do
             :: i < OBJECTS && retired_at[i] != 0 && retired_at[i] < oldest ->
                 retired_at[i] = 0;
@@ -88,13 +105,11 @@ inline collect_locked() {
             :: i < OBJECTS && !(retired_at[i] != 0 && retired_at[i] < oldest) -> i++
             :: i == OBJECTS -> break
             od;
-            if
-            :: nothing_is_retired() -> awaited = 0
-            :: else
-            fi
-        fi;
-        i = 0
-    }
+            i = 0
+        }
+    fi;
+    first = 0;
+    oldest = 0
 }
 
 inline destroy(object) {
@@ -188,25 +203,40 @@ inline wait_for_departures_locked() {
 /* Each round collects what other threads left behind. */
 inline wait_for_sections() {
     until = last_retirement;
-    collect_and_unlock();
-    lock();
-#ifndef NO_WAIT_FOR_SECTIONS
-    do
-    :: is_kept(0) || is_kept(1) ->
-        wait();
-        collect_and_unlock();
-        lock()
-    :: else -> break
-    od;
+#ifndef NO_AWAITED
+    awaited = until + 1;
 #endif
-    until = 0
+    do
+    :: true ->
+        left = sections_left;
+        collect_and_unlock();
+        lock();
+#ifndef NO_WAIT_FOR_SECTIONS
+        if
+        :: is_kept(0) || is_kept(1)
+        :: else -> break
+        fi;
+#ifndef NO_COUNT
+        if
+        :: sections_left == left -> wait()
+        :: else
+        fi
+#else
+        wait()
+#endif
+#else
+        break
+#endif
+    od;
+    until = 0;
+    left = 0
 }
 
-/* Removes one object, and waits for it and for all that left the table before. */
+/* Removes one object, and waits for it and for all that were removed before. */
 active proctype settler() {
     bool taken[OBJECTS], doomed[OBJECTS];
     bool other_has_left;
-    byte oldest, i, last, until;
+    byte oldest, i, first, last, until, left;
 
     remove(true, false);
     atomic { lock(); other_has_left = !in_table[1] };
@@ -225,7 +255,7 @@ active proctype settler() {
 /* Evicts either object or both. */
 active proctype evictor() {
     bool taken[OBJECTS], doomed[OBJECTS];
-    byte oldest, i;
+    byte oldest, i, first;
 
     if
     :: remove(true, true)
@@ -235,11 +265,10 @@ active proctype evictor() {
 }
 
 active [2] proctype reader() {
-    bool doomed[OBJECTS];
-    byte oldest, i, own;
+    byte own;
     bool sees[OBJECTS];
 
-    /* kilni_section_enter, then a look at the table. */
+    /* kilni_section_enter, then a look-up in the table. */
     atomic {
         own = epoch;
         place[_pid] = own
@@ -261,8 +290,11 @@ active [2] proctype reader() {
     };
     if
     :: awaited != 0 && own < awaited ->
+        /* kilni_section_wake_settlers */
         lock();
-        collect_and_unlock()
+        sections_left++;
+        broadcast();
+        unlock()
     :: else
     fi
 }

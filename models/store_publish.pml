@@ -6,13 +6,14 @@
  * file system has no locks; kiln_store_remove takes the same steps as a janitor at any time.
  *
  * Checked: a reader sees a whole file, and the same file from its first byte to its last. A janitor
- * removes exactly the file that it ranked, although inode numbers are used again. In the end the
- * last file that a writer published has the name, or no file has it and a janitor had ranked that
- * very file.
+ * removes exactly the file that it ranked, although inode numbers are reused. In the end the last
+ * file that a writer published has the name, or no file has the name and a janitor had ranked that
+ * last file.
  *
- * Left out: processes that are killed, which loses only what they were working on: a temporary
- * file, or a file that a janitor has set aside. Also left out: files with the same inode number,
- * size and time. The model assumes that the clock advances before an inode number is used again.
+ * Not modelled: processes that are killed, which loses only what they were working on: a temporary
+ * file, or a file that a janitor has set aside. Also not modelled: files with the same inode
+ * number, size and time. The model assumes that the clock advances before an inode number is used
+ * again.
  *
  * Mutants: IN_PLACE LOOK_ONCE BY_NUMBER LOSE_FRESH PRIVATE_NAMES
  */
@@ -21,13 +22,13 @@
 #define FILES 8 /* 0: none */
 #define NONE 0
 
-byte named;             /* the inode under the name */
-bool is_aside_taken;    /* a file has the aside name, which is one for all janitors */
+byte named;             /* the inode that has the name */
+bool is_aside_taken;    /* a file has the aside name, which all janitors share */
 byte links[INODES];     /* number of an inode's names */
 byte opens[INODES];     /* number of its open descriptors */
 bool is_whole[INODES];
 byte mtime[INODES];
-byte file[INODES];      /* which file it is; no process knows this */
+byte file[INODES];      /* which file the inode is; only the checks read it */
 
 byte time;
 byte files;
@@ -88,7 +89,7 @@ proctype reader() {
         seen = file[opened];
         assert(is_whole[opened]);
         assert(is_whole[opened] && file[opened] == seen);
-        /* kilni_dir_stamp_use */
+        /* kilni_dir_record_use */
         atomic { time++; mtime[opened] = time };
         atomic { opens[opened]--; opened = NONE; seen = 0 }
     :: else
@@ -143,7 +144,7 @@ proctype janitor() {
     :: IS_SEEN(aside) ->
         atomic { assert(file[aside] == seen_file); links[aside]--; is_aside_taken = false }
     :: else ->
-        /* kilni_dir_bring_back: linkat, which replaces nothing, then unlinkat of the aside name */
+        /* kilni_dir_restore_aside: linkat, which replaces nothing, then unlinkat of the aside name */
 #ifndef LOSE_FRESH
         atomic {
             if

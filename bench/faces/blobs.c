@@ -41,7 +41,7 @@ static size_t read_source(char *text)
     return size;
 }
 
-/* The cache in memory is off, so each program is made anew. */
+/* The cache in memory is off, so each request makes its program anew. */
 static void open_context(scene *s)
 {
     cl_platform_id platform;

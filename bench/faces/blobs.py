@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs from cache blobs, compared with the runtime's own load of a binary: faces_blobs."""
+"""Results of faces_blobs: programs from cache blobs, compared with the runtime's own load of a
+binary."""
 
 import measuring
 

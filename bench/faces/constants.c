@@ -78,7 +78,8 @@ static void put_object(const scene *s, const kiln_key *key, uint64_t *object)
 static void hold_one(scene *s)
 {
     kiln_reservation answer;
-    require(kiln_constant_get_or_add(s->constants, s->keys[0], 1, NULL, &answer, NULL) == KILN_OK &&
+    require(kiln_constant_get_or_add(s->constants, s->keys[0], sizeof s->objects[0], NULL, &answer,
+                                     NULL) == KILN_OK &&
                 answer.outcome == KILN_HIT && kiln_pin_watch(answer.pin, &s->watch) == KILN_OK,
             "holding a constant");
     s->held = answer.pin;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants, as backends request them: faces_constants."""
+"""Results of faces_constants: constants, as backends request them."""
 
 import measuring
 

@@ -23,7 +23,7 @@ class buffer_t : public kiln::constant_buffer_t
     std::uint64_t value_ = 1;
 };
 
-/* As in a backend: the constant is found, or promised and computed. */
+/* Requests a constant as a backend does: it is found, or promised and then computed. */
 template <typename Ask> std::uint64_t execute(const Ask &ask)
 {
     cache_t::promise_t promise;

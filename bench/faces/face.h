@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the programs of this bench share: ways to request the same thing, measured in turns on one
- * processor.
+ * What the programs of this bench share: several functions that request the same thing, measured in
+ * turns on one processor.
  */
 #pragma once
 

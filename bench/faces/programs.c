@@ -22,7 +22,7 @@ typedef struct scene {
     kiln_kernel_desc *equal_kernels[KEYS];
     kiln_cache *engine;
     unsigned char sequence[SEQUENCE]; /* the programs to request, in order */
-    const kiln_key *keys[KEYS];       /* the programs' */
+    const kiln_key *keys[KEYS];       /* the keys of the programs */
     uint64_t objects[KEYS];
 } scene;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs and kernels, as runtimes look them up: faces_programs."""
+"""Results of faces_programs: programs and kernels, as runtimes look them up."""
 
 import measuring
 

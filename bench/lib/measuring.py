@@ -32,7 +32,7 @@ class Scratch:
 
 
 def busy_seconds():
-    """Processor seconds of this process and of its children that have ended."""
+    """Returns the processor seconds of this process and of its children that have ended."""
     times = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(used.ru_utime + used.ru_stime for used in times)
 
@@ -62,10 +62,10 @@ def has_runtime(name):
 
 
 def in_turns(ways, rounds):
-    """Runs each way once per round, and reverses the order after each round. Returns the median of
-    each stretch, by way.
+    """Runs each variant once per round, and reverses the order after each round. Returns the median
+    of each stretch, by variant.
 
-    A way is a function that runs once and returns the seconds of each stretch, by name."""
+    A variant is a function that runs once and returns the seconds of each stretch, by name."""
     runs = {name: [] for name in ways}
     order = list(ways)
     for _ in range(rounds):

@@ -45,7 +45,8 @@ def bars(path, title, names, groups):
     """Draws a group of bars for each of @groups, a bar for each name; on a logarithmic scale."""
     low, high = 0, math.ceil(math.log10(max(max(values) for values in groups.values())))
     width, height, left, top, bottom = 1000, 420, 50, 40, 60
-    inner = width - left - 220
+    legend_width = 45 + 7 * max(map(len, names))
+    inner = width - left - legend_width
     picture = Picture(width, height)
     picture.text(left, 22, title, size=15)
 
@@ -66,7 +67,7 @@ def bars(path, title, names, groups):
                         COLOURS[i % len(COLOURS)])
         for i, words in enumerate(group.split(", ")):
             picture.text(left + (g + 0.43) * step, height - bottom + 16 + 14 * i, words, "middle", 11)
-    legend(picture, names, width - 205, top + 20)
+    legend(picture, names, width - legend_width + 10, top + 20)
     picture.save(path)
 
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cells that point to entries, and an entry that is checked by its key. */
+/* A table whose cells point to entries. The key of an entry is compared. */
 typedef struct entry {
     const kiln_key *key;
     uint64_t hash;
@@ -42,7 +42,7 @@ static bool is_of(const entry *found, const kiln_key *key, uint64_t hash)
     return found->key == key || (found->hash == hash && kiln_key_equals(found->key, key));
 }
 
-/* The smallest power of two that is not below @least. */
+/* Returns the smallest power of two that is at least @least. */
 static size_t cell_count_for(size_t least, size_t wanted)
 {
     while (least < wanted) {
@@ -133,7 +133,7 @@ void tagged_insert(tagged_table *table, const kiln_key *key, void *object)
     table->cells[i] = tag_of(added->hash) | (uintptr_t)added;
 }
 
-/* A key behind its second cell. */
+/* Finds a key that is not in its first two cells. */
 __attribute__((noinline)) static void *find_far(const tagged_table *table, const kiln_key *key)
 {
     uint64_t hash = hash_of(key);
@@ -156,6 +156,86 @@ void *tagged_find(const tagged_table *table, const kiln_key *key)
         return ((const entry *)(uintptr_t)rest)->object;
     }
     return find_far(table, key);
+}
+
+/* ---- insertions that evict ---- */
+
+typedef struct listed {
+    struct listed *next, **from; /* in a chain of the table */
+    struct listed *newer;
+    kiln_key *key;
+    uint64_t hash;
+    void *object;
+} listed;
+
+struct floor_lru {
+    size_t capacity, count;
+    listed *oldest, *newest;
+    size_t mask;
+    listed *chains[];
+};
+
+floor_lru *floor_lru_new(size_t capacity)
+{
+    size_t count = cell_count_for(64, capacity * 2);
+    floor_lru *cache = calloc(1, sizeof *cache + count * sizeof cache->chains[0]);
+    if (cache) {
+        cache->mask = count - 1;
+        cache->capacity = capacity;
+    }
+    return cache;
+}
+
+static void remove_oldest(floor_lru *cache)
+{
+    listed *removed = cache->oldest;
+    cache->oldest = removed->newer;
+    *removed->from = removed->next;
+    if (removed->next) {
+        removed->next->from = removed->from;
+    }
+    kiln_key_release(&removed->key);
+    free(removed);
+    cache->count--;
+}
+
+void floor_lru_free(floor_lru *cache)
+{
+    while (cache->count > 0) {
+        remove_oldest(cache);
+    }
+    free(cache);
+}
+
+static void append(floor_lru *cache, listed *added)
+{
+    *(cache->count++ > 0 ? &cache->newest->newer : &cache->oldest) = added;
+    cache->newest = added;
+}
+
+void floor_lru_insert(floor_lru *cache, kiln_key *key, void *object)
+{
+    const uint64_t hash = hash_of(key);
+    listed **chain = &cache->chains[hash & cache->mask];
+    for (const listed *found = *chain; found; found = found->next) {
+        if (found->hash == hash && kiln_key_equals(found->key, key)) {
+            return;
+        }
+    }
+    if (cache->count == cache->capacity) {
+        remove_oldest(cache);
+    }
+    listed *added = malloc(sizeof *added);
+    if (!added) {
+        abort();
+    }
+    *added = (listed){
+        .next = *chain, .from = chain, .key = kiln_key_retain(key), .hash = hash, .object = object};
+    if (added->next) {
+        added->next->from = &added->next;
+    }
+    *chain = added;
+    append(cache, added);
 }
 
 int floor_load(const int *word)

@@ -42,7 +42,7 @@ class Cache : public Subject
     kiln_cache *cache_ = nullptr;
 };
 
-/* A section for each look-up. */
+/* Enters a section for each look-up. */
 class Peek : public Cache
 {
   public:
@@ -59,7 +59,7 @@ class Peek : public Cache
     }
 };
 
-/* One section for 64 look-ups. */
+/* Enters one section for 64 look-ups. */
 class PeekInside : public Cache
 {
   public:
@@ -97,7 +97,48 @@ class Pin : public Cache
     }
 };
 
-/* One watch, checked repeatedly. */
+/* Looks up sixteen keys with each call, in one section. */
+class PeekMany : public Cache
+{
+  public:
+    using Cache::Cache;
+    uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) override
+    {
+        return run_batches(keys, sequence, count, [this](const kiln_key **batch) {
+            kiln_section section;
+            void *objects[BATCH];
+            kiln_section_enter(cache_, &section);
+            check(kiln_cache_peek_many(&section, batch, BATCH, objects) == BATCH);
+            uint64_t sum = 0;
+            for (void *object : objects) {
+                sum += *static_cast<const uint64_t *>(object);
+            }
+            kiln_section_leave(&section);
+            return sum;
+        });
+    }
+};
+
+class PinMany : public Cache
+{
+  public:
+    using Cache::Cache;
+    uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) override
+    {
+        return run_batches(keys, sequence, count, [this](const kiln_key **batch) {
+            kiln_pin *pins[BATCH];
+            check(kiln_cache_pin_many(cache_, batch, BATCH, pins) == KILN_OK);
+            uint64_t sum = 0;
+            for (kiln_pin *&pin : pins) {
+                sum += *static_cast<const uint64_t *>(kiln_pin_object(pin));
+                kiln_pin_release(&pin);
+            }
+            return sum;
+        });
+    }
+};
+
+/* Checks the same watch repeatedly. */
 class Watch : public Cache
 {
   public:
@@ -123,7 +164,7 @@ class Watch : public Cache
     kiln_watch *watch_ = nullptr;
 };
 
-/* A cached constant, by a key made in advance. */
+/* Requests a cached constant by a key made in advance. */
 class Constant : public Subject
 {
   public:
@@ -167,7 +208,7 @@ class Constant : public Subject
         return key;
     }
 
-    /* The memory is the object, which exists already. */
+    /* The constant's memory is an object that exists already. */
     void put(const kiln_key *key, uint64_t *object)
     {
         kiln_constant_memory memory = {};
@@ -245,8 +286,15 @@ template <typename T> std::unique_ptr<Subject> make(const Keys &keys, Objects &o
 std::vector<Maker> kiln_makers()
 {
     return {
-        {"load", make<Load>},     {"watch", make<Watch>},       {"floor", make<Floor>},
-        {"tagged", make<Tagged>}, {"peek", make<Peek>},         {"peek inside", make<PeekInside>},
-        {"pin", make<Pin>},       {"constant", make<Constant>},
+        {"load", make<Load>, false},
+        {"watch", make<Watch>, false},
+        {"floor", make<Floor>, false},
+        {"tagged", make<Tagged>, false},
+        {"peek", make<Peek>, true},
+        {"peek inside", make<PeekInside>, false},
+        {"pin", make<Pin>, true},
+        {"constant", make<Constant>, true},
+        {"peek many", make<PeekMany>, false},
+        {"pin many", make<PinMany>, false},
     };
 }

@@ -5,28 +5,47 @@
  *
  *     subject <tab> keys <tab> threads <tab> nanoseconds per look-up
  *
- * At the end it prints the time of an insertion, as "insert" and "evict", and the memory that an
- * entry takes, as "bytes".
+ * At the end it prints the time of an insertion as "insert", and the memory that an entry takes as
+ * "bytes". Then it prints the time of an insertion that evicts, as "evict", and as "floor evict"
+ * for the floor. "shrink" is the time for each evicted entry when the capacity is set to one entry.
+ * In these lines, "keys" is the number of entries in the cache, and "pinned" is added to the
+ * subject if all entries are pinned.
+ *
+ * memory_bench ROUNDS threads MOST: measures the subjects that threads may share, with 1, 2, 4, …
+ * MOST threads: on the same 64 keys, and, as "… own", on 64 separate keys for each thread. As
+ * "evict", it measures insertions by all threads into one full cache; the time is the wall-clock
+ * time divided by the insertions of all threads.
  */
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <thread>
 
 #include <kiln/cache.h>
 
+#include "floor.h"
 #include "subject.hpp"
 
 static double now_ns()
 {
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+}
+
+/* This thread's processor time: for what needs no other thread, however busy the machine is. */
+static double own_ns()
+{
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
@@ -106,7 +125,7 @@ static void stay_on(unsigned processor)
 
 static volatile uint64_t sink;
 
-/* The threads' mean time per look-up. */
+/* Returns the mean time per look-up over all threads. */
 static double measure(Subject &subject, const Keys &keys, const std::vector<Sequence> &sequences,
                       size_t count)
 {
@@ -174,10 +193,27 @@ static kiln_status build_nothing(void *object, const kiln_key *, kiln_built *ret
     return KILN_OK;
 }
 
-/* Misses whose builds do nothing: the cache's own cost, with room and without. */
-static void measure_insertions(const char *name, const Keys &keys, uint64_t max_entries)
+static uint64_t built = 1;
+
+/* Inserts keys by misses whose builds do nothing, which measures the cache's own cost, with room
+ * and without. Keeps the pins if @pins is not NULL. */
+static void insert_keys(kiln_cache *cache, const Keys &keys, std::vector<kiln_pin *> *pins)
 {
-    static uint64_t object = 1;
+    for (kiln_key *key : keys) {
+        kiln_pin *pin;
+        if (kiln_cache_get_or_build(cache, key, build_nothing, &built, &pin, nullptr) != KILN_OK) {
+            abort();
+        }
+        if (pins) {
+            pins->push_back(pin);
+        } else {
+            kiln_pin_release(&pin);
+        }
+    }
+}
+
+static kiln_cache *new_cache(uint64_t max_entries)
+{
     kiln_cache_params params = {};
     params.struct_size = sizeof params;
     params.max_bytes = KILN_UNLIMITED;
@@ -186,28 +222,179 @@ static void measure_insertions(const char *name, const Keys &keys, uint64_t max_
     if (kiln_cache_new(&params, &cache) != KILN_OK) {
         abort();
     }
+    return cache;
+}
+
+static void measure_insertions(const Keys &keys)
+{
+    kiln_cache *cache = new_cache(KILN_UNLIMITED);
     size_t before = mallinfo2().uordblks;
-    double begin = now_ns();
+    double begin = own_ns();
+    insert_keys(cache, keys, nullptr);
+    double count = static_cast<double>(keys.size());
+    printf("insert\t%zu\t1\t%.4f\n", keys.size(), (own_ns() - begin) / count);
+    printf("bytes\t%zu\t1\t%.4f\n", keys.size(),
+           static_cast<double>(mallinfo2().uordblks - before) / count);
+    kiln_cache_free(&cache);
+}
+
+/* Fills a cache of some size, measures insertions that evict, then evicts all objects except one.
+ */
+static void measure_evictions(const Keys &first, const Keys &keys, bool pinned)
+{
+    kiln_cache *cache = new_cache(first.size());
+    std::vector<kiln_pin *> pins;
+    pins.reserve(first.size() + keys.size());
+    insert_keys(cache, first, pinned ? &pins : nullptr);
+    double begin = own_ns();
+    insert_keys(cache, keys, pinned ? &pins : nullptr);
+    const char *title = pinned ? " pinned" : "";
+    printf("evict%s\t%zu\t1\t%.4f\n", title, first.size(),
+           (own_ns() - begin) / static_cast<double>(keys.size()));
+    begin = own_ns();
+    if (kiln_cache_set_capacity(cache, KILN_UNLIMITED, 1) != KILN_OK) {
+        abort();
+    }
+    printf("shrink%s\t%zu\t1\t%.4f\n", title, first.size(),
+           (own_ns() - begin) / static_cast<double>(first.size() - 1));
+    for (kiln_pin *&pin : pins) {
+        kiln_pin_release(&pin);
+    }
+    kiln_cache_free(&cache);
+}
+
+/* Measures the same for the floor. */
+static void measure_floor_evictions(const Keys &first, const Keys &keys)
+{
+    floor_lru *cache = floor_lru_new(first.size());
+    for (kiln_key *key : first) {
+        floor_lru_insert(cache, key, &built);
+    }
+    double begin = own_ns();
     for (kiln_key *key : keys) {
+        floor_lru_insert(cache, key, &built);
+    }
+    printf("floor evict\t%zu\t1\t%.4f\n", first.size(),
+           (own_ns() - begin) / static_cast<double>(keys.size()));
+    floor_lru_free(cache);
+}
+
+/* ---- many threads ---- */
+
+static const size_t KEYS_OF_THREAD = 64;
+
+/* Each thread looks up the same keys, or its own. */
+static std::vector<Sequence> sequences_for(size_t thread_count, bool own)
+{
+    std::vector<Sequence> sequences;
+    for (size_t i = 0; i < thread_count; i++) {
+        sequences.push_back(make_sequence(KEYS_OF_THREAD, i + 1, -1));
+        for (uint32_t &key : sequences.back()) {
+            key += static_cast<uint32_t>(own ? i * KEYS_OF_THREAD : 0);
+        }
+    }
+    return sequences;
+}
+
+static std::vector<size_t> thread_counts(size_t most)
+{
+    std::vector<size_t> counts;
+    for (size_t count = 1; count < most; count *= 2) {
+        counts.push_back(count);
+    }
+    counts.push_back(most);
+    return counts;
+}
+
+static void measure_shared_look_ups(int rounds, size_t most)
+{
+    Keys keys = make_keys(KEYS_OF_THREAD * most, 0);
+    Objects objects(keys.size(), 1);
+    std::vector<Maker> makers;
+    std::vector<std::unique_ptr<Subject>> subjects;
+    for (const std::vector<Maker> &some : {kiln_makers(), peer_makers()}) {
+        for (const Maker &maker : some) {
+            if (maker.is_shared) {
+                makers.push_back(maker);
+                subjects.push_back(maker.make(keys, objects));
+            }
+        }
+    }
+    for (int round = 0; round < rounds; round++) {
+        for (size_t count : thread_counts(most)) {
+            for (size_t i = 0; i < 2 * makers.size(); i++) {
+                const bool own = i % 2 == 1;
+                const double taken =
+                    measure(*subjects[i / 2], keys, sequences_for(count, own), 200000);
+                printf("%s%s\t%zu\t%zu\t%.4f\n", makers[i / 2].name.c_str(), own ? " own" : "",
+                       KEYS_OF_THREAD, count, taken);
+            }
+        }
+        fflush(stdout);
+    }
+    subjects.clear();
+    free_keys(keys);
+}
+
+static void insert_all(kiln_cache *cache, const Keys &keys, size_t first, size_t step)
+{
+    for (size_t i = first; i < keys.size(); i += step) {
         kiln_pin *pin;
-        if (kiln_cache_get_or_build(cache, key, build_nothing, &object, &pin, nullptr) != KILN_OK) {
+        if (kiln_cache_get_or_build(cache, keys[i], build_nothing, &built, &pin, nullptr) !=
+            KILN_OK) {
             abort();
         }
         kiln_pin_release(&pin);
     }
-    double count = static_cast<double>(keys.size());
-    printf("%s\t%zu\t1\t%.4f\n", name, keys.size(), (now_ns() - begin) / count);
-    if (max_entries == KILN_UNLIMITED) {
-        printf("bytes\t%zu\t1\t%.4f\n", keys.size(),
-               static_cast<double>(mallinfo2().uordblks - before) / count);
+}
+
+static void measure_shared_insertions(const Keys &keys, size_t thread_count)
+{
+    kiln_cache *cache = new_cache(1000);
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, nullptr, static_cast<unsigned>(thread_count));
+    std::vector<double> begins(thread_count), ends(thread_count);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < thread_count; i++) {
+        threads.emplace_back([&, i] {
+            stay_on(static_cast<unsigned>(i));
+            pthread_barrier_wait(&start);
+            begins[i] = now_ns();
+            insert_all(cache, keys, i, thread_count);
+            ends[i] = now_ns();
+        });
     }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    pthread_barrier_destroy(&start);
+    printf("evict\t%zu\t%zu\t%.4f\n", keys.size(), thread_count,
+           (*std::max_element(ends.begin(), ends.end()) -
+            *std::min_element(begins.begin(), begins.end())) /
+               static_cast<double>(keys.size()));
     kiln_cache_free(&cache);
+}
+
+static int measure_threads(int rounds, size_t most)
+{
+    measure_shared_look_ups(rounds, most);
+    Keys keys = make_keys(100000, 1000000);
+    for (int round = 0; round < rounds; round++) {
+        for (size_t count : thread_counts(most)) {
+            measure_shared_insertions(keys, count);
+        }
+    }
+    free_keys(keys);
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
     mallopt(M_MMAP_THRESHOLD, 1 << 30); /* so that mallinfo2 counts all memory */
+    if (argc > 3 && strcmp(argv[2], "threads") == 0) {
+        return measure_threads(rounds, strtoul(argv[3], nullptr, 10));
+    }
     size_t only = argc > 2 ? strtoul(argv[2], nullptr, 10) : 0;
     for (size_t key_count : {1, 64, 4096, 100000}) {
         if (only == 0 || only == key_count) {
@@ -215,8 +402,16 @@ int main(int argc, char **argv)
         }
     }
     Keys keys = make_keys(100000, 1000000);
-    measure_insertions("insert", keys, KILN_UNLIMITED);
-    measure_insertions("evict", keys, 1000);
+    for (int round = 0; round < rounds; round++) {
+        measure_insertions(keys);
+        for (size_t size : {32, 128, 1000, 100000}) {
+            Keys first = make_keys(size, 2000000);
+            measure_floor_evictions(first, keys);
+            measure_evictions(first, keys, false);
+            measure_evictions(first, keys, true);
+            free_keys(first);
+        }
+    }
     free_keys(keys);
     return 0;
 }

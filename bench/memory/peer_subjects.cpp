@@ -16,7 +16,7 @@
 #define URCU_API_MAP
 #include <urcu/urcu-bp.h>
 
-#include <urcu/rculfhash.h> /* of the flavour that came before it */
+#include <urcu/rculfhash.h> /* for the flavour whose header precedes it */
 #endif
 #ifdef HAVE_DNNL
 #include <oneapi/dnnl/dnnl.hpp>
@@ -213,15 +213,15 @@ template <typename T> std::unique_ptr<Subject> make(const Keys &keys, Objects &o
 std::vector<Maker> peer_makers()
 {
     return {
-        {"rwlock", make<Locked>},
+        {"rwlock", make<Locked>, false},
 #ifdef HAVE_TBB
-        {"tbb", make<Tbb>},
+        {"tbb", make<Tbb>, true},
 #endif
 #ifdef HAVE_URCU
-        {"urcu", make<Urcu>},
+        {"urcu", make<Urcu>, true},
 #endif
 #ifdef HAVE_DNNL
-        {"onednn", make<Dnnl>},
+        {"onednn", make<Dnnl>, false},
 #endif
     };
 }

@@ -3,7 +3,8 @@
 """Measures how well policies keep expensive objects: the cost of misses divided by the cost of all
 requests, for replayed traces and a synthetic one, in caches of 1, 3, 10 and 30 % of all objects'
 bytes. Kiln's policies are compared with an exact GDSF, LRU, FIFO, SIEVE, S3-FIFO and W-TinyLFU,
-with the misses that no cache can avoid, and with a policy that knows the future.
+with a cache that misses only first requests, and with an offline policy that knows all later
+requests.
 
 --traces FOLDER  folder of traces: NAME.txt or NAME.txt.xz, with lines of "key" or "time key size";
                  missing sizes and costs are derived from the key

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A subject of measurement: a table of keys and objects, and one way to look keys up in it.
+ * A subject of measurement: a table of keys and objects, and a function that looks keys up in it.
  */
 #pragma once
 
@@ -38,6 +38,7 @@ class Subject
 struct Maker {
     std::string name;
     std::unique_ptr<Subject> (*make)(const Keys &keys, Objects &objects);
+    bool is_shared; /* measured with many threads */
 };
 
 /* All subjects in this build: Kiln's and the floor, and the peers. */
@@ -52,6 +53,24 @@ uint64_t run_loop(const Keys &keys, const Sequence &sequence, size_t count, Look
     const size_t mask = sequence.size() - 1;
     for (size_t i = 0; i < count; i++) {
         sum += look_up(keys[sequence[i & mask]]);
+    }
+    return sum;
+}
+
+/* As above, for look-ups of several keys at once. */
+constexpr size_t BATCH = 16;
+
+template <typename LookUp>
+uint64_t run_batches(const Keys &keys, const Sequence &sequence, size_t count, LookUp look_up)
+{
+    uint64_t sum = 0;
+    const size_t mask = sequence.size() - 1;
+    for (size_t i = 0; i < count; i += BATCH) {
+        const kiln_key *batch[BATCH];
+        for (size_t k = 0; k < BATCH; k++) {
+            batch[k] = keys[sequence[(i + k) & mask]];
+        }
+        sum += look_up(batch);
     }
     return sum;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The floors: the system calls alone, on the files of the store "get".
+ * The floors: only the system calls, on the files of the store "get".
  */
 #include "subject.h"
 
@@ -15,7 +15,7 @@ static const bench_data *here;
 static int store = -1;
 static char (*paths)[64];
 static char (*absent_paths)[64];
-static void **copies; /* what "copy" made in this round */
+static void **copies; /* the copies that "copy" made in this round */
 
 static void open_bare(const bench_data *data)
 {

@@ -82,7 +82,7 @@ static void run_put(size_t index)
     bench_expect(kiln_store_put(store, here->entries[index]) == KILN_OK, "put");
 }
 
-/* What a thread that built something does before it continues. */
+/* Does what a thread that built something does before it continues. */
 static void run_hand_over(size_t index)
 {
     const kiln_entry_params params = {

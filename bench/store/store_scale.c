@@ -114,7 +114,8 @@ static kiln_store *open_store(const char *directory, uint64_t max_bytes)
     return store;
 }
 
-/* Writes the files of puts, without the other work of a put, which is not measured here. */
+/* Writes the files that puts would write, but without the other work of a put, which is not
+ * measured here. */
 static void fill(const char *directory, uint64_t count)
 {
     kiln_store *store = open_store(directory, KILN_UNLIMITED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the bench of stores measures: ways to read, to write and to lock. Each keeps the same
+ * What the bench of stores measures: functions that read, write and lock. Each keeps the same
  * entries in its own folder, or uses the entries of "get".
  */
 #pragma once
@@ -16,7 +16,7 @@ typedef struct bench_data {
     const char *folder; /* for files; each subject makes its own folder in it */
     size_t payload_size, count;
     kiln_key **keys;
-    kiln_key **absent; /* as many keys that no entry has */
+    kiln_key **absent; /* the same number of keys that no entry has */
     kiln_entry **entries;
 } bench_data;
 
@@ -27,7 +27,7 @@ typedef struct bench_subject {
     void (*open)(const bench_data *data);
     /* Runs the subject once, with one entry. */
     void (*run)(size_t index);
-    /* Frees what running kept, after the clock has stopped; may be NULL. */
+    /* Frees what the runs kept, after the clock has stopped; may be NULL. */
     void (*settle)(void);
     void (*close)(void);
 } bench_subject;

@@ -53,7 +53,7 @@ static void *allocate_buffer(size_t size, void *engine, void *allocator)
     return clCreateBuffer(self->context, CL_MEM_READ_WRITE, size, NULL, NULL);
 }
 
-/* The buffer holds its context, because it may outlive the backend. */
+/* The buffer has a reference to its context, because it may outlive the backend. */
 static void free_buffer(void *data, void *engine, void *allocator)
 {
     (void)engine;
@@ -116,7 +116,7 @@ void backend_close(backend *self)
 void partition_compile(partition *self, backend *owner, const weights *matrix)
 {
     *self = (partition){.owner = owner, .matrix = matrix, .number = kiln_constant_unique_number()};
-    /* What decides the blocks: the weights' address, their version and their shape. */
+    /* The blocks depend on the address, the version and the shape of the weights. */
     const struct {
         const float *values;
         size_t rows, columns;
@@ -214,7 +214,7 @@ static kiln_constant_buffer *reorder(const execution *self)
     require_cl(
         clEnqueueNDRangeKernel(self->queue, self->reorder, 2, NULL, range, NULL, 0, NULL, &done),
         "clEnqueueNDRangeKernel");
-    /* The queues of other threads must wait for it. */
+    /* Commands in the queues of other threads wait for this one, so it must be submitted. */
     require_cl(clFlush(self->queue), "clFlush");
     fence.event = done;
     require_kiln(kiln_constant_buffer_set_fence(blocks, &fence), "kiln_constant_buffer_set_fence");

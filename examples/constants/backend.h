@@ -50,11 +50,11 @@ typedef struct execution {
 } execution;
 
 void backend_open(backend *self, cl_device_id device);
-/* Also removes everything that was cached for its context. */
+/* Also removes all constants that were cached for its context. */
 void backend_close(backend *self);
 
 void partition_compile(partition *self, backend *owner, const weights *matrix);
-/* Also removes what it computed. */
+/* Also removes the constants that were computed for it. */
 void partition_release(partition *self);
 
 void execution_begin(execution *self, const partition *what);

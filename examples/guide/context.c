@@ -2,8 +2,8 @@
  *
  *     context [DIRECTORY]
  *
- * A runtime that lets Kiln manage its programs: it tells Kiln how to build and load one, and Kiln
- * keeps both levels of cache. docs/guide.md explains it.
+ * A runtime that lets Kiln manage its programs: it gives Kiln functions that build and load a
+ * program, and Kiln keeps both levels of cache. docs/guide.md explains it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static kiln_status load(void *device, const kiln_program_source *source, const k
     return *ret_program ? KILN_OK : KILN_E_REFUSED;
 }
 
-/* A polynomial is its own and only kernel. */
+/* A program has one kernel, which is the polynomial itself. */
 static kiln_status kernel(void *device, void *made, const char *name, void **ret_kernel)
 {
     (void)device, (void)name;

@@ -15,7 +15,7 @@ static kiln_key *make_key(const char *source)
     if (kiln_key_builder_new(&builder) == KILN_OK) {
         kiln_key_builder_add_text(builder, "runtime", runtime_version());
         kiln_key_builder_add_text(builder, "source", source);
-        kiln_key_builder_finish(builder, &key); /* leaves NULL if a part could not be added */
+        kiln_key_builder_finish(builder, &key); /* key stays NULL if an add failed */
     }
     kiln_key_builder_free(&builder);
     return key;

@@ -16,7 +16,7 @@
 
 typedef struct library {
     kiln_cache *programs;
-    kiln_store *store; /* NULL: without the second level */
+    kiln_store *store; /* NULL: there is no second level */
 } library;
 
 typedef struct request {
@@ -38,13 +38,14 @@ static kiln_key *make_key(const char *source)
     if (kiln_key_builder_new(&builder) == KILN_OK) {
         kiln_key_builder_add_text(builder, "runtime", runtime_version());
         kiln_key_builder_add_text(builder, "source", source);
-        kiln_key_builder_finish(builder, &key); /* leaves NULL if a part could not be added */
+        kiln_key_builder_finish(builder, &key); /* key stays NULL if an add failed */
     }
     kiln_key_builder_free(&builder);
     return key;
 }
 
-/* NULL: the store has no such entry, or its bytes are no program. The caller then builds it. */
+/* Returns NULL if the store has no such entry, or if its bytes are not a program. The caller then
+ * builds the program. */
 static program *load(kiln_store *store, const kiln_key *key)
 {
     kiln_entry *entry = NULL;

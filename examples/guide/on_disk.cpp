@@ -2,7 +2,7 @@
  *
  *     on_disk_cpp [DIRECTORY]
  *
- * on_disk.c in C++11. The two make equal keys, so each finds what the other stored.
+ * on_disk.c in C++11. Both make equal keys, so each finds the entries that the other has stored.
  * docs/guide.md explains it.
  */
 #include <chrono>

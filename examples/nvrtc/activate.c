@@ -83,9 +83,9 @@ static kiln_program_context *make_context(kiln_nvrtc_device *device, kiln_store 
     return programs;
 }
 
-/* The description holds for the files as they are now. A runtime that must notice changes describes
- * the program again. If Kiln cannot tell what a program reads, only kiln_program_desc_get_caching
- * reports it. */
+/* The description applies to the files as they are now. A runtime that must notice changes makes a
+ * new description. If Kiln cannot determine which files a program reads, only
+ * kiln_program_desc_get_caching reports that. */
 static kiln_program_desc *describe(kiln_program_context *programs, const char *cuda_include,
                                    const char *own_include)
 {

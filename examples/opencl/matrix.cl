@@ -60,7 +60,7 @@ void store_block(float block[WORK][WORK], global float *result, int size)
     }
 }
 
-/* A kernel for each way in which the two factors can lie in memory. */
+/* A kernel for each combination of memory layouts of the two factors. */
 #define PRODUCT(NAME, LOAD_LEFT, LOAD_RIGHT)                                                       \
     kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1))) void NAME(                         \
         global const float *left, global const float *right, global float *result, int size)       \

@@ -119,7 +119,7 @@ static int write_all(const blob_store *store)
 
 /* ---- the policy ---- */
 
-/* The record that was used least often; of several such, the oldest. */
+/* The record that was used least often; if there are several, the oldest of them. */
 static record *victim(blob_store *store)
 {
     record *least = store->records;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An application's own cache: blobs in one file, with a policy and a limit that Kiln does not know.
- * Nothing here uses Kiln: to this file IDs and blobs are bytes.
+ * Nothing here uses Kiln: in this file, IDs and blobs are plain bytes.
  *
  * Between open and close the whole cache is in memory. Closing writes the file as a whole, and the
- * next process reads it. If processes close at the same time, the last one wins. None sees part of
- * a file.
+ * next process reads it. If several processes close at the same time, the file of the last process
+ * is kept. No process reads part of a file.
  */
 #pragma once
 

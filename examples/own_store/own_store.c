@@ -2,10 +2,10 @@
  *
  *     own_store FILE MAX_BYTES NAME…
  *
- * An application that keeps compiled programs in its own cache. Kiln tells it what identifies a
- * program (its blob ID), gives it the binary (its blob), and makes a program from a blob again.
- * blob_store.c decides where blobs are kept, how many, and which are evicted first. Each NAME is
- * the name of a program: square, cube or root.
+ * An application that keeps compiled programs in its own cache. Kiln gives it an ID
+ * that identifies a program (its blob ID) and the binary (its blob), and makes a program from a
+ * blob. blob_store.c decides where blobs are kept, how many, and which are evicted first. Each NAME
+ * is the name of a program: square, cube or root.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device runtime as a library sees it: here OpenCL, with one program that it builds. It knows
- * nothing of caching.
+ * A device runtime as a library sees it: here OpenCL, with one program that it builds. It does
+ * not cache anything.
  */
 #pragma once
 

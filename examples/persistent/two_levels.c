@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A library with both levels of cache: programs in memory, and behind them binaries on disk.
+ * A library with both levels of cache: programs in memory, and their binaries on disk.
  *
  *     two_levels [CAPACITY_MIB [DIRECTORY]]
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same library as two_levels.c, in C++11. The two make equal keys, so each finds what the other
- * stored.
+ * The same library as two_levels.c, in C++11. Both make equal keys, so each finds the entries that
+ * the other has stored.
  *
  *     two_levels_cpp [CAPACITY_MIB [DIRECTORY]]
  */
@@ -40,7 +40,7 @@ struct facts {
     kiln_status status;
 };
 
-/* Called from C, which no exception may cross. */
+/* Called from C, so it must not throw. */
 void add_fact(void *user, const char *name, const char *value)
 {
     facts *added = static_cast<facts *>(user);
@@ -143,7 +143,7 @@ class two_levels
         kiln::keep_persistent(engine_kind(), kiln::entry(params));
     }
 
-    /* An exception from here ends the flight and reaches every caller that asked. */
+    /* Called only if the program is not in memory. Other threads that request it wait meanwhile. */
     static kiln_status build(void *user, const kiln_key *, kiln_built *ret_built, kiln_error *)
     {
         two_levels *self = static_cast<two_levels *>(user);

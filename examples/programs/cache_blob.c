@@ -30,7 +30,7 @@ typedef struct bytes {
     size_t size;
 } bytes;
 
-/* A file's name, made from the ID. The file holds the ID too, because two IDs may give one name. */
+/* A file's name, made from the ID. The file holds the ID too, because two IDs may have one name. */
 static void name_file(char *path, size_t size, const char *directory, bytes id)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -108,7 +108,7 @@ static kiln_program_desc *describe(const compute *on)
     return desc;
 }
 
-/* The ID belongs to the description and lives as long as it does. */
+/* The ID belongs to the description and is valid as long as the description. */
 static bytes get_cache_blob_id(const kiln_program_desc *desc)
 {
     const uint8_t *id = NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Three ways in which a runtime meets the same programs and kernels again and again: one kernel in
- * a loop, many kernels of one program, and a second start of the application.
+ * Three cases in which a runtime requests the same programs and kernels repeatedly: one kernel in a
+ * loop, many kernels of one program, and a second start of the application.
  *
  *     use_cases [DIRECTORY]
  *
- * With a directory, the next process finds there what this one built, if the device's binaries are
- * cheap to get.
+ * If a directory is given, the next process finds in it the programs that this process has built,
+ * provided that the device's binaries are cheap to get.
  */
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void say_where_it_came_from(const kiln_program_desc *desc, const char *na
     kiln_program_release(&program);
 }
 
-/* What each launch does: it looks the kernel up and finds it. */
+/* Looks the kernel up, as a runtime does at each launch, and runs it. */
 static void launch(const compute *on, const kiln_kernel_desc *described, float *data)
 {
     kiln_kernel *kernel = NULL;

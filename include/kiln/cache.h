@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Live objects in this process: each is built once, the total is bounded, and a policy decides
- * which are evicted.
+ * A cache of live objects in this process. Each object is built once, the total size is bounded,
+ * and a policy decides which objects are evicted.
  *
  *     kiln_cache *cache = NULL;
  *     kiln_pin *pin = NULL;
@@ -14,33 +14,48 @@
  *     kiln_cache_free(&cache);
  *
  * kiln_cache_get_or_build is the simple way to use a cache. A caller that builds asynchronously
- * reserves a key and fulfils the ticket later. A caller that looks things up on a hot path peeks
+ * reserves a key and fulfils the ticket later. A caller that looks up objects on a hot path peeks
  * inside a section, or keeps a watch and does not call the cache at all while the watch is live.
  *
  * A key is absent, building, ready or failed. The first caller that asks for an absent key builds
  * it; later callers wait for that one build, called a flight.
  *
- * All calls: arguments must not be NULL unless their comment allows it. If one is, a call that has
- * a status returns KILN_E_INVALID and changes nothing, and any other call does nothing and returns
- * NULL or 0. Any thread may make any call unless its comment says otherwise. A call that removes or
- * releases objects may run destroy and listener functions on the calling thread; "Blocks" does not
- * include these.
+ * All calls: arguments must not be NULL unless their comment allows it. If one is, a call that
+ * returns a status returns KILN_E_INVALID and changes nothing; any other call does nothing and
+ * returns NULL or 0. Any thread may make any call unless its comment says otherwise. "Blocks" does
+ * not include the time that destroy and listener functions take, which run on the calling thread.
  *
- * Eviction: when room is needed, objects without pins are evicted first, then pinned ones, in the
- * order of the policy. COST evicts the object of the lowest rank, L + frequency * cost / bytes.
- * Frequency counts the insertion and later uses, and saturates at 15. L is the highest rank evicted
- * so far, as it was at the object's last use. Among equals, the least recently used object is
- * evicted, then the least often used, then the oldest. A use is a hit or a peek. Recency is counted
- * in insertions: two uses without an insertion between them are equally recent, because a hit
- * writes nothing that other threads read. In a cache of more than 128 objects, the engine
- * compares random objects with the lowest ones that it found before, so that a choice takes the
- * same time in a cache of any size. It evicts a pinned object if all those that it compared are
- * pinned. NO_EVICT evicts only if the capacity is reduced, and then the newest objects, which the
- * smaller cache would not have admitted. AUTO is COST, which was the best policy in all workloads
- * that were replayed.
+ * Destruction: an object is destroyed by the first call that may destroy, once nothing can reach
+ * the object. These calls may: kiln_ticket_fulfil, kiln_ticket_abandon, and kiln_cache_get_or_build
+ * and kiln_cache_obtain if they build; kiln_cache_set_capacity, kiln_cache_set_capacity_flush,
+ * kiln_cache_evict_bytes, kiln_cache_remove, kiln_cache_remove_group and kiln_cache_clear;
+ * kiln_pin_release, kiln_pending_drop and kiln_cache_visit if they release the last hold on an
+ * object that was removed from the cache; kiln_cache_collect and kiln_cache_free. No other call
+ * destroys objects: a thread that only enters and leaves sections, peeks, pins objects that are
+ * ready, or reads watches never waits for a destroy function. With KILN_CACHE_DEFER_DESTRUCTION
+ * only kiln_cache_collect destroys objects until the cache is freed.
  *
- * A call that removes many objects lets other threads use the cache meanwhile. What these insert
- * then is not removed by kiln_cache_clear.
+ * Objects that are removed from the cache while some thread has a section open are not destroyed by
+ * the call that removed them. The next call that may destroy objects does so, once that section has
+ * been left. Until then, the objects keep their memory, however large, and count in
+ * kiln_cache_stats.lingering_bytes. A program that removes objects and then only looks things up
+ * must call kiln_cache_collect to free the removed objects.
+ *
+ * Eviction: when room is needed, objects without pins are evicted first, then pinned ones and those
+ * that kiln_cache_params.is_busy reports, in the order of the policy. COST evicts the object with
+ * the lowest rank, which is L + frequency * cost / bytes. Frequency counts the insertion and later
+ * uses, and saturates at 15. L is the highest rank evicted so far, as it was at the object's last
+ * use. Among equals, the least recently used object is evicted, then the least often used, then the
+ * oldest. A use is a hit or a peek. Recency is counted in insertions: two uses without an insertion
+ * between them are equally recent, because a hit writes nothing that other threads read. In a cache
+ * of more than 128 objects, the engine compares random objects with the lowest ones that it found
+ * before, so that choosing an object takes the same time in a cache of any size. If all objects
+ * that it compared are pinned, it evicts a pinned one. NO_EVICT evicts only if the capacity is
+ * reduced. It then evicts the newest objects, which the smaller cache would not have admitted. AUTO
+ * is COST, which was the best policy in all workloads that were replayed.
+ *
+ * While a call removes many objects, other threads can use the cache. kiln_cache_clear does not
+ * remove objects that other threads insert meanwhile.
  */
 #ifndef KILN_CACHE_H
 #define KILN_CACHE_H
@@ -58,12 +73,12 @@ extern "C" {
 
 /* A cache. Any thread may use it. Pins and watches may outlive it.
  *
- * The cache holds no lock while it calls a destroy, build or listener function, and these may call
- * it again.
+ * The cache holds no lock while it calls a destroy, build or listener function, and these functions
+ * may call the cache.
  *
- * A forked child has its own copy. The flights of the parent's other threads are over there, so the
- * next caller builds. Objects that those threads had pinned stay alive; only the code that made an
- * object knows whether it is usable in the child.
+ * A forked child has its own copy of the cache. In the child, the flights of the parent's other
+ * threads have ended, so the next caller builds. Objects that those threads had pinned stay alive;
+ * only the code that made an object knows whether it is usable in the child.
  *
  * A thread cannot be cancelled inside a destroy or listener function. If such a function ends its
  * thread by pthread_exit, or throws, the remaining notices of that call are not sent, and the
@@ -76,8 +91,8 @@ typedef struct kiln_cache kiln_cache;
  * cache. */
 typedef struct kiln_pin kiln_pin;
 
-/* A weak handle. It reports whether the object is still in the cache; it holds nothing and blocks
- * nothing. */
+/* A weak handle. It reports whether an object is still in the cache. It does not keep the object
+ * alive, and does not keep the cache from evicting it. */
 typedef struct kiln_watch kiln_watch;
 
 /* The right and the duty to build one absent key. A ticket must be fulfilled or abandoned, exactly
@@ -86,17 +101,27 @@ typedef struct kiln_ticket kiln_ticket;
 
 /* Destroys an object. Called once for each object that was given to the cache, when neither the
  * cache, nor a pin, a section or a running notice can reach it any more. Called outside all locks,
- * on the thread that released the object last. An object may be kept for sections that were entered
- * after it left the cache, but only until no section is open. */
+ * by one of the calls that the top of this header lists: an object that a section can still reach
+ * when the object is removed from the cache is destroyed by a later one of these calls. */
 typedef void (*kiln_destroy_fn)(void *user, void *object);
 
+/* Returns 1 if an object that no pin holds is nevertheless in use, for example by another object
+ * that was made from it; otherwise 0. Such an object counts as pinned when the cache chooses what
+ * to evict. Called with the cache's lock held, on any thread that evicts: it must be quick, must
+ * not call Kiln, and must not wait for a thread that does. */
+typedef int (*kiln_busy_fn)(void *user, const void *object);
+
 enum {
-    /* A failed key returns its failure until it is removed or displaced by later failures. Without
-     * this flag, and after an abandonment as transient or unshareable, the key is absent. Failures
-     * may use a sixteenth of max_entries and of max_bytes, counted by their keys and texts, in
-     * addition to resident objects; at least the latest failure is kept. */
+    /* A failed key returns its failure until the key is removed or later failures displace it.
+     * Without this flag, the key is absent after a failure. It is always absent after its ticket
+     * was abandoned as transient or unshareable. In addition to resident objects, the cache may
+     * keep as many failures as a sixteenth of max_entries, with keys and texts of up to a sixteenth
+     * of max_bytes. It keeps at least the latest failure. */
     KILN_CACHE_RETAIN_FAILURES = 1u,
-    KILN_CACHE_DISABLED = 2u /* every reservation returns KILN_BYPASS until a capacity is set */
+    KILN_CACHE_DISABLED = 2u, /* every reservation returns KILN_BYPASS until a capacity is set */
+    /* Objects that nothing can reach any more are kept until kiln_cache_collect destroys them, or
+     * until the cache is freed. For objects whose destruction takes long. */
+    KILN_CACHE_DEFER_DESTRUCTION = 4u
 };
 
 /* What a cache may hold, and how its objects are destroyed. */
@@ -107,7 +132,9 @@ typedef struct kiln_cache_params {
     uint32_t policy;         /* a kiln_policy */
     uint32_t flags;          /* KILN_CACHE_… or-ed */
     kiln_destroy_fn destroy; /* NULL: objects need no destruction */
-    void *user; /* passed to destroy; borrowed until the last object is destroyed; may be NULL */
+    void *user; /* passed to the functions; borrowed until the last object is destroyed; may be
+                   NULL */
+    kiln_busy_fn is_busy; /* NULL: an object without pins is not in use */
 } kiln_cache_params;
 
 /* Creates an empty cache. Starts no thread. Peeks and pins are faster if the process creates its
@@ -121,9 +148,9 @@ KILN_API kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache 
 
 /* Empties and frees a cache and sets the pointer to NULL. NULL and a pointer to NULL are allowed.
  * No other thread may be in a call on the cache, and the caller must not be inside one of its
- * build, listener or destroy functions. All tickets must have been ended and all sections left.
- * Pinned objects stay alive, watches are no longer live, and listeners receive the evictions, but
- * not KILN_EVENT_CLEARED. Blocks: never. */
+ * build, listener or destroy functions. All tickets must have been ended, and all sections must
+ * have been left. Pinned objects stay alive, watches are no longer live, and listeners receive the
+ * evictions, but not KILN_EVENT_CLEARED. Blocks: never. */
 KILN_API void kiln_cache_free(kiln_cache **cache);
 
 /* ---- build once ---- */
@@ -132,7 +159,7 @@ KILN_API void kiln_cache_free(kiln_cache **cache);
 typedef struct kiln_built {
     void *object;     /* the cache owns it from then on; NULL only if nothing was built */
     uint64_t bytes;   /* size of the object */
-    uint64_t cost_ns; /* the cost of a miss; 0: the duration of the build */
+    uint64_t cost_ns; /* what a miss costs; 0: Kiln uses the measured build time */
 } kiln_built;
 
 /* Builds the object of a key. Runs on the calling thread, outside all locks, and may use the cache
@@ -140,9 +167,9 @@ typedef struct kiln_built {
  *
  * On failure it returns an error, and may describe it in @error, which is never NULL; what it wrote
  * to @ret_built is then ignored. KILN_E_NO_MEMORY, KILN_E_RESOURCES, KILN_E_IO and KILN_TIMEOUT end
- * the flight as KILN_ABANDON_TRANSIENT does, all other errors as KILN_ABANDON_FAILED does. KILN_OK
- * without an object counts as KILN_E_INVALID. If the function ends its thread, or an exception
- * leaves it, the flight ends as KILN_ABANDON_TRANSIENT does. */
+ * the flight as KILN_ABANDON_TRANSIENT does, so one waiter tries once more; all other errors end it
+ * as KILN_ABANDON_FAILED does. KILN_OK without an object counts as KILN_E_INVALID. If the function
+ * ends its thread, or an exception leaves it, the flight ends as KILN_ABANDON_TRANSIENT does. */
 typedef kiln_status (*kiln_build_fn)(void *user, const kiln_key *key, kiln_built *ret_built,
                                      kiln_error *error);
 
@@ -152,74 +179,144 @@ typedef kiln_status (*kiln_build_fn)(void *user, const kiln_key *key, kiln_built
  * @key      retained if the cache needs it after the call
  * @build    called at most once
  * @user     passed to @build; may be NULL
- * @ret_pin  [out] to be released with kiln_pin_release; NULL with any status but KILN_OK, which
- *           includes the positive ones that @build may return
+ * @ret_pin  [out] to be released with kiln_pin_release; NULL with any status other than KILN_OK,
+ *           including a positive status that @build returned
  * @error    may be NULL; on failure receives the text of the failed build, for each waiter too
- * Returns KILN_OK; KILN_E_INVALID; what @build returned, to its caller and to all waiters, but to
- * its caller alone if the error is transient; KILN_E_CYCLE: the build would wait for itself, and
- * @error names the keys; KILN_E_NO_MEMORY, before anything was built. Threads: any. Blocks: while
- * another caller builds the key. */
+ * Returns KILN_OK; KILN_E_INVALID; what @build returned: its caller and all waiters get this
+ * status, except that only its caller gets the first transient error; KILN_E_CYCLE: the build would
+ * wait for itself, and @error names the keys; KILN_E_NO_MEMORY: nothing was built. Threads: any.
+ * Blocks: while another caller builds the key. */
 KILN_API kiln_status kiln_cache_get_or_build(kiln_cache *cache, const kiln_key *key,
                                              kiln_build_fn build, void *user, kiln_pin **ret_pin,
                                              kiln_error *error);
 
+/* How an object was obtained. */
+typedef enum kiln_served {
+    KILN_SERVED_HIT = 1,     /* it was in the cache */
+    KILN_SERVED_BUILT = 2,   /* this caller built it, for all */
+    KILN_SERVED_WAITED = 3,  /* another caller built it meanwhile */
+    KILN_SERVED_BYPASSED = 4 /* this caller built it for itself alone */
+} kiln_served;
+
+/* Options of a reservation or a build; defined below. */
+typedef struct kiln_reserve_params kiln_reserve_params;
+
+/* Does the same as kiln_cache_get_or_build, with options, and reports how the object was obtained.
+ *
+ * @params      read during the call: the expected size, how long to wait for a build by another
+ *              caller, and the group; without flags. NULL: all defaults
+ * @ret_served  [out] may be NULL
+ * Returns what kiln_cache_get_or_build returns; KILN_TIMEOUT: another caller is still building.
+ * Threads: any. Blocks: while another caller builds the key, at most @params->wait_ns. */
+KILN_API kiln_status kiln_cache_obtain(kiln_cache *cache, const kiln_key *key,
+                                       const kiln_reserve_params *params, kiln_build_fn build,
+                                       void *user, kiln_pin **ret_pin, kiln_served *ret_served,
+                                       kiln_error *error);
+
 /* The possible answers to a reservation. */
 typedef enum kiln_outcome {
-    KILN_HIT = 1,   /* the answer has a pin on the object */
-    KILN_OWNER = 2, /* the answer has a ticket: build the object, then fulfil or abandon */
-    KILN_BYPASS = 3 /* the answer has neither: build for yourself, because the cache is full or
-                       disabled, or the result can't be shared */
+    KILN_HIT = 1,    /* the answer has a pin on the object */
+    KILN_OWNER = 2,  /* the answer has a ticket: build the object, then fulfil or abandon */
+    KILN_BYPASS = 3, /* the answer has neither: build for yourself, because the cache is full or
+                        disabled, or the result can't be shared */
+    KILN_PENDING = 4 /* another caller is building; only with KILN_RESERVE_PENDING */
 } kiln_outcome;
+
+/* An answer that is not known yet. Any thread may use it until a thread drops it. */
+typedef struct kiln_pending kiln_pending;
 
 /* An answer, with the pin or ticket that belongs to it. */
 typedef struct kiln_reservation {
     kiln_outcome outcome;
-    kiln_pin *pin;       /* with KILN_HIT, otherwise NULL */
-    kiln_ticket *ticket; /* with KILN_OWNER, otherwise NULL */
+    kiln_pin *pin;         /* with KILN_HIT, otherwise NULL */
+    kiln_ticket *ticket;   /* with KILN_OWNER, otherwise NULL */
+    kiln_pending *pending; /* with KILN_PENDING, otherwise NULL */
 } kiln_reservation;
 
 /* A value of wait_ns: do not wait. Not the same as KILN_UNLIMITED. */
 #define KILN_NO_WAIT (UINT64_MAX - 1)
 
-/* Options of a reservation. */
-typedef struct kiln_reserve_params {
+/* Flags of a reservation. */
+enum {
+    /* Do not wait for a build by another caller: the answer is KILN_PENDING instead. wait_ns is
+     * ignored. */
+    KILN_RESERVE_PENDING = 1u,
+    /* Do not build: if the key is absent, no ticket is issued, and the call returns KILN_MISS. A
+     * thread that waits may still get the ticket of a build that ended without an object. */
+    KILN_RESERVE_NO_TICKET = 2u
+};
+
+struct kiln_reserve_params {
     size_t struct_size;
     uint64_t bytes;   /* expected size, reserved at once; 0: not known yet */
     uint64_t wait_ns; /* how long to wait for a build by another caller; 0 or KILN_UNLIMITED:
                          without limit; KILN_NO_WAIT: return KILN_TIMEOUT at once */
     uint64_t group;   /* the owner of the object, for kiln_cache_remove_group; 0: none */
-} kiln_reserve_params;
+    uint32_t flags;   /* KILN_RESERVE_… or-ed */
+    uint32_t reserved;
+};
 
-/* Asks for a key. The answer is HIT, OWNER or BYPASS.
+/* Asks for a key. The answer is HIT, OWNER or BYPASS; with KILN_RESERVE_PENDING also PENDING.
  *
- * Under KILN_POLICY_NO_EVICT the cache issues a ticket only if there is room beside everything
- * resident and reserved: room for one entry, and for @params->bytes, or for one byte if that is 0.
- * The reserved room stays free for the ticket. Under the other policies room is made when the
- * object arrives, and the cache issues a ticket for any size: waiters also share an object that is
- * too large to keep.
+ * Under KILN_POLICY_NO_EVICT the cache issues a ticket only if there is enough room beside
+ * everything resident and reserved: room for one entry and for @params->bytes, or for one byte if
+ * @params->bytes is 0. This room is reserved for the ticket. Under the other policies, the cache
+ * issues a ticket for any size, and makes room when the object arrives. Waiters also share an
+ * object that is too large to keep.
  *
  * A ticket belongs to the thread that received it, or that took it last (kiln_ticket_take); any
- * thread may end it. A request that would wait on itself, directly or through other threads that
- * wait in this cache, fails with KILN_E_CYCLE, and @error names the keys. If the thread that owns a
- * ticket ends first, the thread that has waited longest gets a ticket of its own, or else the next
- * caller does. The first ticket can still be ended, but the object that fulfils it then lives for
- * its pins only. If a thread forgets its ticket and goes on, other threads wait, up to their
- * wait_ns.
+ * thread may end it. A request that would wait for itself, directly or through other threads that
+ * wait in this or other caches, fails with KILN_E_CYCLE, and @error names the keys. If the thread
+ * that owns a ticket exits before the ticket is ended, the thread that has waited longest gets a
+ * new ticket; if no thread waits, the next caller gets it. The first ticket can still be ended, but
+ * an object that fulfils it is not kept in the cache, and exists only as long as its pins. If a
+ * thread continues without ending its ticket, other threads wait, up to their wait_ns.
  *
  * @key              retained if the cache needs it after the call
  * @params           read during the call; NULL: all defaults
  * @ret_reservation  [out] its pin must be released, or its ticket ended
  * @error            may be NULL; receives the failure of the flight that was waited for
- * Returns KILN_OK; KILN_TIMEOUT; KILN_E_INVALID; KILN_E_CYCLE; KILN_E_NO_MEMORY; the status of the
- * failed flight that was waited for, or of the failure that was kept. Threads: any. Blocks: at most
- * wait_ns. */
+ * Returns KILN_OK; KILN_TIMEOUT; KILN_MISS: only with KILN_RESERVE_NO_TICKET; KILN_E_INVALID;
+ * KILN_E_CYCLE; KILN_E_NO_MEMORY; the status of the failed flight that was waited for, or of the
+ * failure that the cache keeps. Threads: any. Blocks: at most wait_ns. */
 KILN_API kiln_status kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
                                         const kiln_reserve_params *params,
                                         kiln_reservation *ret_reservation, kiln_error *error);
 
+/* Waits for a pending answer. The answer is HIT, OWNER or BYPASS: OWNER if the other caller's build
+ * ended without an object, and this caller must build. Each thread that waits gets a separate
+ * answer, as if it had reserved the key. This call detects cycles of waits.
+ *
+ * @wait_ns          as in kiln_reserve_params; KILN_NO_WAIT: do not wait
+ * @ret_reservation  [out] its pin must be released, or its ticket ended
+ * @error            may be NULL; receives the failure of the build
+ * Returns what kiln_cache_reserve returns; after KILN_TIMEOUT and KILN_E_CYCLE the answer is still
+ * pending. Threads: any. Blocks: at most @wait_ns. */
+KILN_API kiln_status kiln_pending_wait(kiln_pending *pending, uint64_t wait_ns,
+                                       kiln_reservation *ret_reservation, kiln_error *error);
+
+/* Called when a pending answer is known, or when kiln_pending_wait must be called again to ask for
+ * it. */
+typedef void (*kiln_pending_fn)(void *user);
+
+/* Registers a function that is called once. If the answer is already known, it is called at once.
+ * Otherwise it is called when the answer becomes known, on a thread that ends a build and outside
+ * all locks, or when the answer is dropped before that. The function must neither throw nor end its
+ * thread.
+ *
+ * @user  passed to @notify; may be NULL
+ * Returns KILN_OK; KILN_E_INVALID: also if a function is already registered; KILN_E_NO_MEMORY.
+ * Threads: any. Blocks: never. */
+KILN_API kiln_status kiln_pending_notify(kiln_pending *pending, kiln_pending_fn notify, void *user);
+
+/* Drops a pending answer and sets the pointer to NULL. The build continues. NULL and a pointer to
+ * NULL are allowed. No other thread may be using the answer. Blocks: never. */
+KILN_API void kiln_pending_drop(kiln_pending **pending);
+
 /* Ends a ticket with its object; waiters get their pins. The cache owns the object from then on,
  * except after KILN_E_INVALID, which changes nothing. If there is no room for the object, or if its
- * flight was removed meanwhile, the object lives for its pins only.
+ * flight was removed meanwhile, the object is not kept in the cache, and exists only as long as its
+ * pins.
  *
  * @ticket   set to NULL; may have been issued to a different thread
  * @object   the object that was built
@@ -230,20 +327,22 @@ KILN_API kiln_status kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
 KILN_API kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t bytes,
                                         uint64_t cost_ns, kiln_pin **ret_pin);
 
-/* Transfers a ticket to the calling thread, for a build that continues in a different thread than
- * the one that asked.
+/* Transfers a ticket to the calling thread, for a build that continues on another thread than the
+ * one that received the ticket.
  *
  * @ticket  not ended, and not being ended by another thread
- * Returns KILN_OK; KILN_E_INVALID: NULL; KILN_E_NO_MEMORY: the ticket still belongs to the other
- * thread. Threads: any. Blocks: never. */
+ * Returns KILN_OK; KILN_E_INVALID: NULL; KILN_E_NO_MEMORY: the ticket still belongs to the thread
+ * that had it. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_ticket_take(kiln_ticket *ticket);
 
 /* How a ticket ends without an object. */
 typedef enum kiln_abandonment {
     KILN_ABANDON_FAILED = 1, /* every waiter gets the status and the text */
-    /* The failure concerns the owner alone. The thread that has waited longest becomes the owner of
-     * the same flight, with the room that the flight reserved and with the group that this thread
-     * asked for; the others continue to wait. */
+    /* The failure is transient, or concerns the owner alone. The thread that has waited longest
+     * becomes the owner of the same flight. It takes over the room that the flight reserved, and
+     * the object gets the group that this thread asked for. The other threads continue to wait. A
+     * status other than KILN_OK is a transient failure: the second transient failure of a flight is
+     * returned to all waiters, and is not kept. */
     KILN_ABANDON_TRANSIENT = 2,
     /* The object was built, but only its owner may use it: waiters get KILN_BYPASS. */
     KILN_ABANDON_UNSHAREABLE = 3
@@ -254,22 +353,23 @@ typedef enum kiln_abandonment {
  * @ticket  set to NULL; NULL and a pointer to NULL are allowed
  * @how     a kiln_abandonment; any other value counts as KILN_ABANDON_FAILED
  * @status  with KILN_ABANDON_FAILED: the error that waiters get (KILN_E_INVALID instead of
- *          KILN_OK); otherwise ignored
- * @text    the message that waiters get, copied, and cut to the size of kiln_error's text; NULL:
- *          the text of the status
+ *          KILN_OK); with KILN_ABANDON_TRANSIENT: the failure, or KILN_OK if it concerns the owner
+ *          alone; otherwise ignored
+ * @text    the message that waiters get, copied, and truncated to the size of kiln_error's text;
+ *          NULL: the text of the status
  * Threads: any. Blocks: never. */
 KILN_API void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, kiln_status status,
                                   const char *text);
 
-/* ---- look ---- */
+/* ---- look up ---- */
 
 /* A read section. An object that is peeked at inside a section stays valid until the section is
  * left, even if it is evicted, removed or cleared meanwhile.
  *
  * Sections should be short. A section belongs to one thread, which must leave it. When a thread
- * ends, the first eight of its open sections are left for it. Sections nest. In a process that had
- * threads before its first cache, one section or pin in the first million takes about 10 ms once,
- * while the system makes all later ones cheaper. */
+ * ends, Kiln leaves the first eight of its open sections. Sections nest. In a process that had
+ * several threads before its first cache, one of the first million sections or pins takes about 10
+ * ms, because it waits while the system makes all later ones cheaper. */
 typedef struct kiln_section {
     kiln_cache *cache;
     void *slot;
@@ -282,8 +382,7 @@ typedef struct kiln_section {
  * Threads: any. Blocks: never. */
 KILN_API void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section);
 
-/* Leaves a section. Must be called on the thread that entered it. May destroy objects, by the
- * cache's destroy function. */
+/* Leaves a section. Must be called on the thread that entered it. Destroys nothing. */
 KILN_API void kiln_section_leave(kiln_section *section);
 
 /* Returns the object of a key that is ready, or NULL. It stays valid until the section is left; no
@@ -291,11 +390,32 @@ KILN_API void kiln_section_leave(kiln_section *section);
  * section. Blocks: never. */
 KILN_API void *kiln_cache_peek(const kiln_section *section, const kiln_key *key);
 
+/* Looks up several keys as kiln_cache_peek does, but the processor fetches the memory of one key
+ * while it waits for the memory of another. This is faster only if the keys or the objects are not
+ * in the processor's caches.
+ *
+ * @keys         may contain NULL, which counts as a key that is not ready
+ * @ret_objects  [out] @count objects, in the order of the keys; NULL for each key that is not ready
+ * Returns how many objects were found. Threads: the one that entered the section. Blocks: never. */
+KILN_API size_t kiln_cache_peek_many(const kiln_section *section, const kiln_key *const *keys,
+                                     size_t count, void **ret_objects);
+
 /* Takes a pin on the object of a key that is ready. Never waits for a build.
  *
  * @ret_pin  [out] to be released with kiln_pin_release
  * Returns KILN_OK; KILN_MISS: the key is not ready; KILN_E_INVALID. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_cache_pin(kiln_cache *cache, const kiln_key *key, kiln_pin **ret_pin);
+
+/* Takes pins on the objects of several keys as kiln_cache_pin does, and is faster in the same way
+ * as kiln_cache_peek_many.
+ *
+ * @keys      may contain NULL, which counts as a key that is not ready
+ * @ret_pins  [out] @count pins, in the order of the keys; NULL for each key that is not ready. Each
+ *            is to be released with kiln_pin_release
+ * Returns KILN_OK: all were found; KILN_MISS: at least one key is not ready, and there are pins for
+ * all others; KILN_E_INVALID: nothing was written. Threads: any. Blocks: never. */
+KILN_API kiln_status kiln_cache_pin_many(kiln_cache *cache, const kiln_key *const *keys,
+                                         size_t count, kiln_pin **ret_pins);
 
 /* Returns the object that a pin holds, which is valid as long as the pin; NULL for NULL. */
 KILN_API void *kiln_pin_object(const kiln_pin *pin);
@@ -304,11 +424,12 @@ KILN_API void *kiln_pin_object(const kiln_pin *pin);
 KILN_API kiln_pin *kiln_pin_retain(kiln_pin *pin);
 
 /* Releases a pin and sets the pointer to NULL. NULL and a pointer to NULL are allowed. Releasing
- * the last pin of an object that has left the cache destroys the object. */
+ * the last pin of an object that was removed from the cache destroys the object, unless a section
+ * was open when the object was removed. In that case, a later call destroys it. */
 KILN_API void kiln_pin_release(kiln_pin **pin);
 
 /* Creates a watch on a pinned object. The watch may outlive pin, object and cache. If the object
- * has left the cache, or never was in it, the watch is not live from the beginning.
+ * was removed from the cache, or never was in it, the watch is not live from the beginning.
  *
  * @ret_watch  [out] to be freed with kiln_watch_free
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
@@ -322,17 +443,17 @@ KILN_API int kiln_watch_is_live(const kiln_watch *watch);
 /* Frees a watch and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_watch_free(kiln_watch **watch);
 
-/* ---- govern ---- */
+/* ---- control ---- */
 
 /* Sets the cost of a miss of this key from now on, in nanoseconds: for example the time to reload
- * the entry, once a store holds it. Does not count as a use. Returns KILN_OK; KILN_MISS: the key is
+ * the entry, once a store has it. Does not count as a use. Returns KILN_OK; KILN_MISS: the key is
  * not ready; KILN_E_INVALID. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_cache_set_cost(kiln_cache *cache, const kiln_key *key, uint64_t cost_ns);
 
-/* Changes the capacity. A larger one keeps everything; a smaller one evicts by the policy; zero for
- * either limit clears and disables the cache until a capacity is set. Unlike in kiln_cache_params,
- * 0 means zero here. Flights continue; whether their objects fit is decided when they are
- * fulfilled.
+/* Changes the capacity. A larger capacity evicts nothing; a smaller one evicts objects by the
+ * policy. Zero for either limit clears the cache and disables it until a capacity is set. Unlike in
+ * kiln_cache_params, 0 means zero here. Flights continue; whether their objects fit is decided when
+ * their tickets are fulfilled.
  *
  * @max_bytes    resident objects, in bytes; or KILN_UNLIMITED
  * @max_entries  number of resident objects; or KILN_UNLIMITED
@@ -341,8 +462,8 @@ KILN_API kiln_status kiln_cache_set_cost(kiln_cache *cache, const kiln_key *key,
 KILN_API kiln_status kiln_cache_set_capacity(kiln_cache *cache, uint64_t max_bytes,
                                              uint64_t max_entries);
 
-/* Does the same, and removes everything in the cache, as the setters of the constant tensor cache
- * do. */
+/* Does the same as kiln_cache_set_capacity, and also removes everything in the cache, as the
+ * setters of the constant tensor cache do. */
 KILN_API kiln_status kiln_cache_set_capacity_flush(kiln_cache *cache, uint64_t max_bytes,
                                                    uint64_t max_entries);
 
@@ -355,7 +476,8 @@ KILN_API kiln_status kiln_cache_set_policy(kiln_cache *cache, uint32_t policy);
 /* Evicts unpinned objects, under any policy, until @bytes bytes were freed or no unpinned object is
  * left. The objects that are cheapest to rebuild are evicted first, by cost alone; ties are broken
  * as described at the top of this header. If almost all objects are pinned, the order is undefined.
- * Kept failures are removed too, but do not count as freed. For a device that is out of memory.
+ * Kept failures are removed too, but do not count as freed. This call is meant for a device that is
+ * out of memory.
  *
  * @ret_freed  [out] in bytes; may be NULL
  * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never.
@@ -368,15 +490,46 @@ KILN_API kiln_status kiln_cache_remove(kiln_cache *cache, const kiln_key *key);
 
 /* Removes all ready keys of a group and returns how many there were. Kept failures of the group are
  * removed too. The waiters of the group's flights get KILN_BYPASS, and the objects of these flights
- * are not kept. All keys of the group are absent afterwards: the next caller builds anew, even
+ * are not kept. All keys of the group are absent afterwards: the next caller builds again, even
  * while the owner of such a flight is still building. Group 0 has no members. Threads: any. Blocks:
  * never. */
 KILN_API size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group);
 
-/* Removes everything, kept failures too. Flights continue for their owners and waiters, but their
- * objects are not kept. All keys are absent afterwards: the next caller builds anew. Threads: any.
- * Blocks: never. */
+/* Removes everything, including kept failures. Flights continue for their owners and waiters, but
+ * their objects are not kept. All keys are absent afterwards: the next caller builds again.
+ * Threads: any. Blocks: never. */
 KILN_API void kiln_cache_clear(kiln_cache *cache);
+
+/* Destroys all objects that were removed from the cache and that nothing can reach any more.
+ * Objects that a pin or a section still holds are not destroyed. Call this when there is time for
+ * it: after other threads have left their sections, or regularly with KILN_CACHE_DEFER_DESTRUCTION.
+ * Returns how many objects were destroyed. Threads: any. Blocks: never. */
+KILN_API size_t kiln_cache_collect(kiln_cache *cache);
+
+/* ---- list ---- */
+
+/* An object in a cache. */
+typedef struct kiln_resident {
+    size_t struct_size;
+    const kiln_key *key; /* valid during the call, as is the object */
+    const void *object;
+    uint64_t bytes, cost_ns, group;
+    int32_t is_used; /* 1 if something other than the cache uses it: a pin, or what the cache's
+                        is_busy reports */
+    uint32_t reserved;
+} kiln_resident;
+
+/* Receives one object. Called outside all locks; may use the cache. It must neither throw nor end
+ * its thread. Returns 0 to end the listing. */
+typedef int (*kiln_visit_fn)(void *user, const kiln_resident *resident);
+
+/* Lists the objects in a cache, in no order. Each object that is in the cache during the whole call
+ * is listed once; objects that are inserted or removed meanwhile may or may not be listed. Does not
+ * count as a use.
+ *
+ * @user  passed to @visit; may be NULL
+ * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never. */
+KILN_API kiln_status kiln_cache_visit(kiln_cache *cache, kiln_visit_fn visit, void *user);
 
 /* ---- listen ---- */
 
@@ -388,7 +541,7 @@ enum {
     KILN_EVENT_CLEARED = 8u /* once for each clear or flush, after the evictions */
 };
 
-/* Why an object left the cache. */
+/* Why an object was removed from the cache. */
 typedef enum kiln_eviction {
     KILN_EVICTED_CAPACITY = 1, /* evicted by the policy, to make room */
     KILN_EVICTED_REMOVED = 2,  /* removed by key or with its group */
@@ -406,9 +559,9 @@ typedef struct kiln_event {
     uint64_t bytes;
 } kiln_event;
 
-/* Called outside all locks, before the call that caused the event returns and on the same thread.
- * It may call the cache. The watches of an evicted object are no longer live by then. Notices from
- * different threads may arrive in a different order than their events. */
+/* Called outside all locks, on the thread that caused the event, before the call that caused it
+ * returns. It may call the cache. The watches of an evicted object are no longer live by then. If
+ * events happen on several threads, their notices may not arrive in the order of the events. */
 typedef void (*kiln_listener_fn)(void *user, const kiln_event *event);
 
 /* Adds a listener, which receives the events that happen from now on.
@@ -422,10 +575,10 @@ KILN_API kiln_status kiln_cache_listen(kiln_cache *cache, uint32_t events,
                                        kiln_listener_fn listener, void *user, uint64_t *ret_id);
 
 /* Removes a listener. When the call returns, the listener is not running on another thread and will
- * not be called again. A call from inside a listener of this cache does not wait, since two
- * listeners that waited for each other would never return: the listener is not called again, but a
- * call in progress may continue. An unknown id is ignored. Threads: any. Blocks: while the listener
- * runs on another thread. */
+ * not be called again. A call from inside a listener of this cache does not wait; otherwise two
+ * listeners could wait for each other forever. The removed listener is not called again, but a call
+ * of it that has begun may still be running. An unknown id is ignored. Threads: any. Blocks: while
+ * the listener runs on another thread. */
 KILN_API void kiln_cache_unlisten(kiln_cache *cache, uint64_t id);
 
 /* ---- count ---- */
@@ -441,8 +594,9 @@ typedef struct kiln_cache_stats {
     uint64_t entries, bytes; /* resident objects */
     uint64_t reserved_bytes; /* of flights whose size is known */
     uint64_t lingering_entries,
-        lingering_bytes; /* objects that are alive but are not, or never were, in the cache: pinned,
-                            or seen in a section */
+        lingering_bytes; /* objects that are alive but not in the cache, because they were removed
+                            or never were in it: pinned, reachable in a section, or not destroyed
+                            yet */
     uint64_t max_bytes, max_entries;
     uint32_t policy; /* the policy in effect: with KILN_POLICY_AUTO the one that was chosen */
     uint32_t reserved;

@@ -12,7 +12,8 @@
  * other exception reaches only the thread that built, and one of the waiting threads builds
  * instead. Without exceptions, a build returns the status that it failed with.
  *
- * Pins and watches may outlive the cache; sections, tickets and listeners must not.
+ * Pins, watches and pending answers may outlive the cache; sections, tickets and listeners must
+ * not.
  */
 #ifndef KILN_CACHE_HPP
 #define KILN_CACHE_HPP
@@ -43,10 +44,12 @@ enum class policy : std::uint32_t {
 
 /* The answers to a reservation: kiln_outcome. */
 enum class outcome : std::int32_t {
-    none = 0, /* the wait timed out; without exceptions also: it failed */
+    none = 0, /* the wait timed out, or no ticket was wanted; without exceptions also: the call
+                 failed */
     hit = KILN_HIT,
     owner = KILN_OWNER,
-    bypass = KILN_BYPASS
+    bypass = KILN_BYPASS,
+    pending = KILN_PENDING /* only with KILN_RESERVE_PENDING */
 };
 
 /* How a ticket ends without an object: kiln_abandonment. */
@@ -195,7 +198,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         other.held_ = nullptr;
     }
 
-    /* Abandons the ticket that this object had, so no thread goes on waiting for it. */
+    /* Abandons the ticket that this object had, so that no thread keeps waiting for it. */
     ticket &operator=(ticket &&other) noexcept
     {
         ticket taken(std::move(other));
@@ -217,7 +220,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
     }
 
     /* Ends the ticket with its object, which the cache owns from then on. If @made has no object,
-     * ends it as a failure. */
+     * the ticket ends as a failure. */
     pin<T> fulfil(built<T, Deleter> made)
     {
         if (!made.object) {
@@ -237,8 +240,8 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         return pin<T>(held);
     }
 
-    /* Ends the ticket without an object. If @how is a failure, waiters get @code and @text; null:
-     * the text of the status. */
+    /* Ends the ticket without an object. If @how is a failure, waiters get @code and @text. If
+     * @text is null, they get the text of the status. */
     void abandon(abandonment how, status code = status::build_failed,
                  const char *text = nullptr) noexcept
     {
@@ -256,14 +259,101 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
     kiln_ticket *held_;
 };
 
-/* An answer: with hit it has a pin, with owner a ticket. */
+namespace detail
+{
+
+/* An answer that is not known yet. Any thread may use it until it is destroyed. Destroying it does
+ * not end the build. */
+class pending_answer
+{
+  public:
+    pending_answer() = default;
+
+    /* Takes ownership of the answer. */
+    explicit pending_answer(kiln_pending *taken) noexcept : held_(taken)
+    {
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return static_cast<bool>(held_);
+    }
+
+    /* Registers a function that is called once. If the answer is already known, it is called at
+     * once. Otherwise it is called when the answer becomes known, on a thread that ends a build, or
+     * when this object is destroyed before that. If the function throws, the program terminates. At
+     * most one function can be registered. */
+    kiln::status notify(std::function<void()> on_answer)
+    {
+        std::unique_ptr<std::function<void()>> kept(
+            new std::function<void()>(std::move(on_answer)));
+        const kiln_status code = kiln_pending_notify(held_.get(), call, kept.get());
+        if (code == KILN_OK) {
+            kept.release(); /* call has freed it, or will */
+        }
+        return check(code);
+    }
+
+    /* Returns the C handle, which still belongs to this object. */
+    kiln_pending *get() const noexcept
+    {
+        return held_.get();
+    }
+
+  private:
+    static void call(void *user) noexcept
+    {
+        const std::unique_ptr<std::function<void()>> kept(
+            static_cast<std::function<void()> *>(user));
+        (*kept)();
+    }
+
+    owner<kiln_pending, kiln_pending_drop> held_;
+};
+
+} // namespace detail
+
+template <typename T, typename Deleter> struct reservation;
+
+/* The answer for a key that another caller is building, which cache::reserve returns with
+ * KILN_RESERVE_PENDING. */
+template <typename T, typename Deleter = std::default_delete<T>>
+class pending : public detail::pending_answer
+{
+  public:
+    using detail::pending_answer::pending_answer;
+
+    pending() = default;
+
+    /* Waits for the answer: hit; owner, if the other build ended without an object, and this caller
+     * must build; or bypass. Returns none if the wait timed out; the answer is then still pending.
+     *
+     * @wait_ns  how long to wait; 0: without limit; or KILN_NO_WAIT */
+    reservation<T, Deleter> wait(std::uint64_t wait_ns = 0) const
+    {
+        kiln_reservation answer = kiln_reservation();
+        kiln_error described = params<kiln_error>();
+        detail::check(kiln_pending_wait(get(), wait_ns, &answer, &described), &described);
+        return reservation<T, Deleter>(answer);
+    }
+};
+
+/* An answer. It has a pin with hit, a ticket with owner, and a pending answer with pending. */
 template <typename T, typename Deleter = std::default_delete<T>> struct reservation {
+    /* Takes ownership of what the answer has. */
+    explicit reservation(const kiln_reservation &taken) noexcept
+        : outcome(static_cast<kiln::outcome>(taken.outcome)), found(taken.pin),
+          ticket(taken.ticket), pending(taken.pending)
+    {
+    }
+
     kiln::outcome outcome;
     pin<T> found;
     kiln::ticket<T, Deleter> ticket;
+    kiln::pending<T, Deleter> pending;
 };
 
-/* Passes the events of a cache to a function, until the listener is destroyed. */
+/* Passes the events of a cache to a function until the listener is destroyed. */
 class listener
 {
   public:
@@ -299,8 +389,8 @@ class listener
     std::uint64_t id_;
 };
 
-/* Live objects of one type. Any thread may use it. Deleter, which has no state, destroys an object.
- */
+/* A cache of live objects of one type. Any thread may use it. Deleter, which has no state, destroys
+ * an object. */
 template <typename T, typename Deleter = std::default_delete<T>> class cache
 {
   public:
@@ -310,7 +400,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
 
     /* Creates a cache.
      *
-     * @bounds  its members destroy and user are set here */
+     * @bounds  the constructor sets its members destroy and user */
     explicit cache(kiln_cache_params bounds = params<kiln_cache_params>())
     {
         bounds.destroy = destroy;
@@ -325,11 +415,23 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
      * @build  called at most once, without arguments; returns a built_type, or throws */
     template <typename Build> pin<T> get_or_build(const key &wanted, Build build)
     {
+        return obtain(wanted, build, params<kiln_reserve_params>());
+    }
+
+    /* Does the same as get_or_build, with options. The pin is empty if the wait timed
+     * out.
+     *
+     * @options     the expected size, how long to wait for another caller, and the group
+     * @ret_served  [out] how the object was obtained; may be null */
+    template <typename Build>
+    pin<T> obtain(const key &wanted, Build build, const kiln_reserve_params &options,
+                  kiln_served *ret_served = nullptr)
+    {
         call<Build> made = {build, std::exception_ptr()};
         kiln_error described = params<kiln_error>();
         kiln_pin *held = nullptr;
-        const kiln_status code = kiln_cache_get_or_build(cache_.get(), wanted.get(), run<Build>,
-                                                         &made, &held, &described);
+        const kiln_status code = kiln_cache_obtain(cache_.get(), wanted.get(), &options, run<Build>,
+                                                   &made, &held, ret_served, &described);
 #ifndef KILN_NO_EXCEPTIONS
         if (made.thrown) {
             std::rethrow_exception(made.thrown);
@@ -351,15 +453,22 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         asked.bytes = bytes;
         asked.wait_ns = wait_ns;
         asked.group = group;
-        kiln_reservation answer = kiln_reservation();
-        kiln_error described = params<kiln_error>();
-        detail::check(kiln_cache_reserve(cache_.get(), wanted.get(), &asked, &answer, &described),
-                      &described);
-        return {static_cast<outcome>(answer.outcome), pin<T>(answer.pin),
-                ticket<T, Deleter>(answer.ticket)};
+        return reserve(wanted, asked);
     }
 
-    /* ---- look ---- */
+    /* Does the same as the other reserve, with flags. With KILN_RESERVE_PENDING, the call does not
+     * wait for builds, and the answer may be pending. With KILN_RESERVE_NO_TICKET, the answer is
+     * none if the key is absent. */
+    reservation<T, Deleter> reserve(const key &wanted, const kiln_reserve_params &options)
+    {
+        kiln_reservation answer = kiln_reservation();
+        kiln_error described = params<kiln_error>();
+        detail::check(kiln_cache_reserve(cache_.get(), wanted.get(), &options, &answer, &described),
+                      &described);
+        return reservation<T, Deleter>(answer);
+    }
+
+    /* ---- look up ---- */
 
     /* Returns a hold on an object that is ready; empty if it is not. Never waits for a build. */
     pin<T> find(const key &wanted) const
@@ -369,7 +478,34 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return pin<T>(held);
     }
 
-    /* A read section: an object that is peeked at inside it stays valid until the section ends. */
+    /* Finds several keys, as kiln_cache_pin_many does.
+     *
+     * @first, @last  iterators over keys
+     * @found         an output iterator, which receives a pin<T> for each key, in the order of the
+     *                keys; the pin is empty if the key is not ready
+     * Returns the output iterator past the last pin. */
+    template <typename Keys, typename Output>
+    Output find_many(Keys first, Keys last, Output found) const
+    {
+        while (first != last) {
+            const kiln_key *wanted[at_once];
+            kiln_pin *held[at_once];
+            const std::size_t count = take(first, last, wanted);
+            detail::check(kiln_cache_pin_many(cache_.get(), wanted, count, held));
+            pin<T> pins[at_once];
+            for (std::size_t i = 0; i < count; i++) {
+                pins[i] = pin<T>(held[i]);
+            }
+            for (std::size_t i = 0; i < count; i++) {
+                *found = std::move(pins[i]);
+                ++found;
+            }
+        }
+        return found;
+    }
+
+    /* A read section. An object that is peeked at inside a section stays valid until the section
+     * ends. */
     class section
     {
       public:
@@ -392,11 +528,46 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
             return static_cast<T *>(kiln_cache_peek(&entered_, wanted.get()));
         }
 
+        /* Peeks at several keys, as kiln_cache_peek_many does. @found receives a T * for each key,
+         * which is null if the key is not ready. The iterators are as in find_many. */
+        template <typename Keys, typename Output>
+        Output peek_many(Keys first, Keys last, Output found) const
+        {
+            while (first != last) {
+                const kiln_key *wanted[at_once];
+                void *objects[at_once];
+                const std::size_t count = take(first, last, wanted);
+                kiln_cache_peek_many(&entered_, wanted, count, objects);
+                for (std::size_t i = 0; i < count; i++) {
+                    *found = static_cast<T *>(objects[i]);
+                    ++found;
+                }
+            }
+            return found;
+        }
+
       private:
         kiln_section entered_;
     };
 
-    /* ---- govern ---- */
+    /* Lists the objects in the cache, as kiln_cache_visit does.
+     *
+     * @visit  called with each object, as a const T &, and with its kiln_resident; may use the
+     *         cache; returns false to end the listing. An exception also ends it, and reaches the
+     *         caller */
+    template <typename Visit> status visit(Visit visit) const
+    {
+        visitor<Visit> with = {visit, std::exception_ptr()};
+        const kiln_status code = kiln_cache_visit(cache_.get(), show<Visit>, &with);
+#ifndef KILN_NO_EXCEPTIONS
+        if (with.thrown) {
+            std::rethrow_exception(with.thrown);
+        }
+#endif
+        return detail::check(code);
+    }
+
+    /* ---- control ---- */
 
     /* Sets the cost of a miss of this key from now on. Returns miss if the key is not ready. */
     status set_cost(const key &wanted, std::uint64_t cost_ns)
@@ -404,13 +575,14 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return detail::check(kiln_cache_set_cost(cache_.get(), wanted.get(), cost_ns));
     }
 
-    /* Changes the capacity; 0 for either limit clears and disables the cache; or KILN_UNLIMITED. */
+    /* Changes the capacity. Each limit may be KILN_UNLIMITED; 0 for either clears and disables the
+     * cache. */
     status set_capacity(std::uint64_t max_bytes, std::uint64_t max_entries)
     {
         return detail::check(kiln_cache_set_capacity(cache_.get(), max_bytes, max_entries));
     }
 
-    /* Does the same, and removes everything in the cache. */
+    /* Does the same as set_capacity, and also removes everything in the cache. */
     status set_capacity_flush(std::uint64_t max_bytes, std::uint64_t max_entries)
     {
         return detail::check(kiln_cache_set_capacity_flush(cache_.get(), max_bytes, max_entries));
@@ -423,7 +595,8 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
             kiln_cache_set_policy(cache_.get(), static_cast<std::uint32_t>(chosen)));
     }
 
-    /* Evicts objects without pins until @bytes bytes were freed. Returns how many were. */
+    /* Evicts objects without pins until @bytes bytes were freed. Returns how many bytes were freed.
+     */
     std::uint64_t evict_bytes(std::uint64_t bytes)
     {
         std::uint64_t freed = 0;
@@ -449,6 +622,13 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         kiln_cache_clear(cache_.get());
     }
 
+    /* Destroys all objects that were removed from the cache and that nothing can reach any more.
+     * Returns how many it destroyed. */
+    std::size_t collect() noexcept
+    {
+        return kiln_cache_collect(cache_.get());
+    }
+
     /* Returns the counters. */
     kiln_cache_stats stats() const
     {
@@ -464,10 +644,46 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
     }
 
   private:
+    /* How many keys the engine looks up at a time. */
+    static constexpr std::size_t at_once = 16;
+
+    /* Takes keys from a range until the range ends or @wanted is full. Returns the number of keys.
+     */
+    template <typename Keys>
+    static std::size_t take(Keys &first, Keys last, const kiln_key *(&wanted)[at_once])
+    {
+        std::size_t count = 0;
+        for (; count < at_once && first != last; ++first) {
+            wanted[count++] = first->get();
+        }
+        return count;
+    }
+
     template <typename Build> struct call {
         Build &build;
         std::exception_ptr thrown;
     };
+
+    template <typename Visit> struct visitor {
+        Visit &visit;
+        std::exception_ptr thrown;
+    };
+
+    template <typename Visit> static int show(void *user, const kiln_resident *resident) noexcept
+    {
+        visitor<Visit> *with = static_cast<visitor<Visit> *>(user);
+        const T &object = *static_cast<const T *>(resident->object);
+#ifdef KILN_NO_EXCEPTIONS
+        return with->visit(object, *resident) ? 1 : 0;
+#else
+        try {
+            return with->visit(object, *resident) ? 1 : 0;
+        } catch (...) {
+            with->thrown = std::current_exception();
+            return 0;
+        }
+#endif
+    }
 
     static void destroy(void *, void *object)
     {
@@ -489,7 +705,8 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return code < 0 ? code : KILN_E_BUILD;
     }
 
-    /* Exceptions other than kiln::error pass through the cache, which ends the flight. */
+    /* Runs a build. Exceptions other than kiln::error pass through the cache, which then ends the
+     * flight. */
     template <typename Build>
     static kiln_status run(void *user, const kiln_key *, kiln_built *ret_built,
                            kiln_error *described)

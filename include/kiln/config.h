@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the environment in one of three profiles: variables, units and defaults of Kiln itself, of
- * SYCL's runtimes, or of oneDNN. The library reads no environment by itself, except the one
- * variable of kiln/constant.h. A caller that wants the environment read calls this, and passes on
- * the result:
+ * Reads settings from the environment, in one of three profiles: with the variables, units and
+ * defaults of Kiln itself, of SYCL's runtimes, or of oneDNN. Otherwise the library reads no
+ * settings from the environment, except from the one variable of kiln/constant.h. A caller that
+ * wants these settings reads them here, and passes on the result:
  *
  *     kiln_config_from_profile(KILN_PROFILE_KILN, NULL, NULL, &config);
  *
@@ -33,14 +33,15 @@ extern "C" {
 #endif
 
 /* The configuration that was read. The library makes and frees it, so later versions may append
- * fields. It is immutable, and any thread may read it. Texts live as long as the configuration. */
+ * fields. It is immutable, and any thread may read it. Texts are valid as long as the
+ * configuration. */
 typedef struct kiln_config {
     /* What is kept on disk. */
     const char *location; /* for kiln_store_open; NULL: nothing is kept on disk */
-    const char
-        *dir; /* the location, even if nothing is kept there; NULL: it is unknown. It is an absolute
-                 path, or the path's URL if the path itself would mean something else, or
-                 KILN_PERSISTENT_DEFAULT_DIR. If KILN_DIR is a URL or a chain, dir is that value */
+    const char *dir; /* the location, even if nothing is kept there; NULL: it is unknown. It is an
+                        absolute path, or that path's URL if the path contains a '|', which would
+                        make it a chain, or KILN_PERSISTENT_DEFAULT_DIR. If KILN_DIR is a URL or a
+                        chain, dir is the value of KILN_DIR */
     uint64_t max_bytes; /* how much may be kept there; 0: nothing; or KILN_UNLIMITED */
     /* The smallest and largest device image that is kept on disk, in bytes. 0 and KILN_UNLIMITED
      * unless SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE and SYCL_CACHE_MAX_DEVICE_IMAGE_SIZE are set. */
@@ -60,14 +61,22 @@ typedef struct kiln_config {
     const char *stats; /* KILN_STATS: a file to which each process adds its counters; NULL: none */
     /* KILN_SIGNING_KEY_FILE, or its older name KILN_KEY_FILE: the file of the store's signing key;
      * NULL: none. The value is kept as given, even if it is empty: a store whose key file can't be
-     * used is not opened, so a wrong value never means that unsigned entries are accepted. */
+     * used is not opened, so a wrong value never makes a store accept unsigned entries. */
     const char *key_file;
-    /* KILN_KEY_ENV: names of further variables that decide what a build yields, ended by NULL. A
-     * trailing '*' matches any ending. */
+    /* KILN_KEY_ENV: names of further variables that decide what a build yields, terminated by NULL.
+     * A trailing '*' matches any ending. */
     const char *const *key_variables;
-    /* A line for each wrong value, such as "KILN_MAX_SIZE=3X: …"; ended by NULL. */
+    /* A line for each wrong value, such as "KILN_MAX_SIZE=3X: …"; terminated by NULL. */
     const char *const *warnings;
+    /* KILN_HTTP_TOKEN_FILE; REDISCLI_AUTH; KILN_SECRET_KEY_FILE; AWS_ACCESS_KEY_ID,
+     * AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_SHARED_CREDENTIALS_FILE, and AWS_REGION or
+     * AWS_DEFAULT_REGION. The files of trusted keys are KILN_ROOTS_TRUSTED_KEYS, and
+     * kiln/trusted-keys in XDG_CONFIG_HOME or else in HOME's .config. Never NULL. */
+    const kiln_store_credentials *credentials;
 } kiln_config;
+
+/* Root's file of trusted keys. */
+#define KILN_ROOTS_TRUSTED_KEYS "/etc/kiln/trusted-keys"
 
 /* The events in kiln_config.trace_events. */
 enum {
@@ -82,8 +91,8 @@ enum {
 typedef const char *(*kiln_lookup_fn)(void *user, const char *name);
 
 /* Selects variables, units and defaults. All profiles also read KILN_READONLY, KILN_DISABLE,
- * KILN_HELPER, KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_SIGNING_KEY_FILE, KILN_KEY_ENV and
- * KILN_LAST_MISS. */
+ * KILN_HELPER, KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_SIGNING_KEY_FILE, KILN_KEY_ENV,
+ * KILN_LAST_MISS, and those of kiln_config.credentials. */
 typedef enum kiln_profile {
     KILN_PROFILE_KILN = 0,  /* KILN_DIR, KILN_MAX_SIZE */
     KILN_PROFILE_SYCL = 1,  /* SYCL_CACHE_…, SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD */
@@ -116,7 +125,7 @@ KILN_API kiln_status kiln_profile_parse(const char *text, uint32_t *ret_profile)
 KILN_API kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, void *user,
                                               kiln_config **ret_config);
 
-/* Does the same for KILN_PROFILE_KILN. */
+/* Does the same as kiln_config_from_profile for KILN_PROFILE_KILN. */
 KILN_API kiln_status kiln_config_from_env(kiln_lookup_fn lookup, void *user,
                                           kiln_config **ret_config);
 
@@ -124,32 +133,33 @@ KILN_API kiln_status kiln_config_from_env(kiln_lookup_fn lookup, void *user,
 KILN_API void kiln_config_free(kiln_config **config);
 
 /* Fills the parameters of the store at kiln_config.location: size, layout, policy, age, flags and
- * key file. The caller adds the log.
+ * key file. The caller sets the log.
  *
- * @ret_params  [in, out] with its struct_size set, and filled as far as that reaches; its texts
- *              live as long as @config
+ * @ret_params  [in, out] with its struct_size set, and filled as far as struct_size reaches; its
+ *              texts are valid as long as @config
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_store(const kiln_config *config,
                                            kiln_store_params *ret_params);
 
 /* Fills the parameters of kiln_cache_new: bounds, policy, and whether failures are kept or the
- * cache is disabled. The caller adds the destroy function.
+ * cache is disabled. The caller sets the destroy function.
  *
- * @ret_params  [in, out] with its struct_size set, and filled as far as that reaches
+ * @ret_params  [in, out] with its struct_size set, and filled as far as struct_size reaches
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_memory(const kiln_config *config,
                                             kiln_cache_params *ret_params);
 
-/* Fills what the environment decides about programs: bounds, policy and flags of the programs map,
- * image sizes, replaced and appended options, and with KILN_PROFILE_SYCL the rules. All other
- * fields stay as they are.
+/* Fills those parameters of a program context that the environment decides: bounds, policy and
+ * flags of the programs map, image sizes, replaced and appended options, and with KILN_PROFILE_SYCL
+ * the rules. All other fields stay as they are.
  *
- * @params  [in, out] with its struct_size set; its texts live as long as @config
+ * @params  [in, out] with its struct_size set; its texts are valid as long as @config
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_programs(const kiln_config *config,
                                               kiln_program_context_params *params);
 
-/* Reads a size: digits and at most one suffix K, M, G or T (of 1024), in upper or lower case.
+/* Reads a size: digits, and at most one suffix K, M, G or T (powers of 1024), in upper or lower
+ * case.
  *
  * @text       must not be NULL
  * @ret_bytes  [out]

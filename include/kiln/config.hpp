@@ -51,7 +51,7 @@ class config
         return path ? path : "";
     }
 
-    /* Returns the parameters of the store at that location; their texts live as long as this
+    /* Returns the parameters of the store at that location; their texts are valid as long as this
      * object. */
     kiln_store_params store() const
     {
@@ -94,7 +94,7 @@ class config
     detail::owner<kiln_config, kiln_config_free> config_;
 };
 
-/* Returns what the environment decides about programs; the texts live as long as @config. */
+/* Returns what the environment decides about programs; the texts are valid as long as @config. */
 inline kiln_program_context_params program_params(const config &config)
 {
     kiln_program_context_params filled = params<kiln_program_context_params>();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The constant tensor cache, as its users control it: how much of each device's memory the
- * processed constants (reordered weights, folded scales, …) of all backends may occupy. Backends
- * fill the cache with kiln/constant_backend.h. docs/constants.md describes both.
+ * Controls the constant tensor cache: sets how much of each device's memory the processed constants
+ * (reordered weights, folded scales, …) of all backends may occupy. Backends fill the cache with
+ * kiln/constant_backend.h. docs/constants.md describes both.
  *
  *     kiln_constant_budget budget = {.struct_size = sizeof budget,
  *                                    .kind = KILN_ENGINE_GPU,
@@ -13,24 +13,25 @@
  *     kiln_constant_get_budget(&budget); // of the first GPU
  *
  * Each process has one cache and one budget for each engine kind and device index. By default the
- * cache is on, unlimited, and evicts nothing. The environment sets other limits:
- *   ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY=cpu:10240;gpu:2048:lru
- * The variable holds pieces kind:MiB or kind:MiB:policy; the last piece of a kind counts. It is
- * read once, by the first call of this header or of kiln/constant_backend.h. Nowhere else does the
- * library read the environment without being asked. A program that runs with more rights than its
- * user does not read it. Calls take precedence over the variable. A piece that can't be understood
- * is ignored, the other pieces count, and kiln_constant_warning reports it.
+ * cache is on, unlimited, and evicts nothing. The environment can set other limits, for example
+ * with ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY=cpu:10240;gpu:2048:lru. The variable consists of
+ * pieces kind:MiB or kind:MiB:policy. If several pieces name the same kind, the last one counts.
+ * The variable is read once, by the first call of this header or of kiln/constant_backend.h. It is
+ * the only setting that the library reads from the environment without being asked. A program that
+ * runs with more rights than its user does not read it. Calls take precedence over the variable. A
+ * malformed piece is ignored, and kiln_constant_warning reports it; the other pieces count.
  *
  * Each call that sets something empties the caches that it governs, even if no value changes.
- * Constants in use stay valid, and look-ups under way continue, but their results are not kept.
- * Everything else has been freed when the call returns.
+ * Constants that are in use stay valid. Look-ups that are under way continue, but the cache does
+ * not keep their results. All other constants have been freed when the call returns.
  *
- * All calls: KILN_E_INVALID means an argument that is none of the named values, or NULL; like
- * KILN_E_NO_MEMORY, it changes nothing. Any thread may make any call. Calls that get something
- * never block. Calls that set something block on the backends' functions that free what was
- * removed, including calls of these functions in other threads; a backend may wait there for a
- * device that still writes to the memory. The caller must therefore hold no lock that such a
- * function takes. A call from inside a backend's function waits for no other thread.
+ * All calls: KILN_E_INVALID means that an argument is NULL or is not one of the named values. A
+ * call that returns KILN_E_INVALID or KILN_E_NO_MEMORY has changed nothing. Any thread may make any
+ * call. Calls that get something never block. Calls that set something block until the backends'
+ * functions have freed the removed constants, including functions that other threads are running.
+ * Such a function may wait for a device that still writes to the memory. The caller must therefore
+ * hold no lock that such a function takes. A call from inside a backend's function does not wait
+ * for other threads.
  *
  * Source: oneDNN's constant tensor cache (docs/seeds.md, C1 to C87).
  */
@@ -68,10 +69,12 @@ KILN_API kiln_status kiln_constant_get_enabled(int *ret_flag);
 typedef enum kiln_constant_scope {
     /* Each device of a kind; setting it discards the budgets of single devices. */
     KILN_CONSTANT_KIND = 0,
-    KILN_CONSTANT_INDEX = 1, /* the device at an index, until its kind is set. An index may be set
-                                before any backend uses the device */
-    KILN_CONSTANT_DEVICE = 2 /* the same device by its runtime's handle, such as a cl_device_id,
-                                which kiln_constant_bind_device has bound to kind and index */
+    KILN_CONSTANT_INDEX = 1, /* the device at an index, until a budget is set for its kind. An index
+                                may be set before any backend uses the device */
+    KILN_CONSTANT_DEVICE = 2 /* one device by its runtime's handle, such as a cl_device_id, which
+                                kiln_constant_bind_device binds to a kind and an index. A budget
+                                that is set before the handle is bound takes effect when it is
+                                bound, unless a budget is set for the kind in between */
 } kiln_constant_scope;
 
 /* How much of a device's memory constants may occupy. */
@@ -90,18 +93,20 @@ typedef struct kiln_constant_budget {
 /* Sets a budget, and empties the caches that it governs.
  *
  * @budget  read during the call
- * Returns KILN_OK; KILN_MISS: the handle is not bound; KILN_E_INVALID; KILN_E_NO_MEMORY. */
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_constant_set_budget(const kiln_constant_budget *budget);
 
 /* Reads a budget: capacity_mib and policy, exactly as they were set. A device without a budget of
- * its own has that of its kind.
+ * its own has the budget of its kind. If a handle is not bound yet, the policy may be
+ * KILN_POLICY_UNCHANGED.
  *
  * @budget  [in, out] with struct_size and the fields that name the device set
- * Returns as kiln_constant_set_budget. */
+ * Returns what kiln_constant_set_budget returns; also KILN_MISS: the handle is not bound, and no
+ * budget was set for it. */
 KILN_API kiln_status kiln_constant_get_budget(kiln_constant_budget *budget);
 
-/* Returns a line for each ignored piece of the variable, such as "…, piece 2, "gpux:5": …". After
- * 16 lines, one more stands for all others.
+/* Returns a line for each ignored piece of the variable, such as "…, piece 2, "gpux:5": …". If more
+ * than 16 pieces are ignored, one more line stands for all others.
  *
  * @index  from 0
  * Returns a static text; NULL if @index is not less than the number of lines. */

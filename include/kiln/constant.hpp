@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The constant tensor cache in C++11, as backends use it: kiln/constant_backend.h, whose comments
- * hold here too. Its users control it by kiln/constant.h or kiln/onednn.hpp. Header only.
+ * The constant tensor cache in C++11, as backends use it. The comments of kiln/constant_backend.h
+ * apply here too. Users control the cache with kiln/constant.h or kiln/onednn.hpp. Header only.
  *
  *     kiln::constant_tensor_cache_t cache(kiln::engine::kind::gpu, 0, context);
  *     kiln::constant_tensor_cache_t::promise_t promise;
@@ -15,11 +15,12 @@
  *     }
  *
  * A failure throws kiln::error. If exceptions are off, or KILN_NO_EXCEPTIONS is defined, calls that
- * return kiln::status return the failure; the others return something empty.
+ * return kiln::status return the failure; all other calls return an empty object.
  */
 #ifndef KILN_CONSTANT_HPP
 #define KILN_CONSTANT_HPP
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -48,7 +49,94 @@ inline std::size_t size_of_mib(std::uint64_t mib)
     return mib < most ? static_cast<std::size_t>(mib) : most;
 }
 
+/* ---- SYCL's devices ---- */
+
+/* Tells the compiler that get_native<…> is a template; argument-dependent look-up finds SYCL's. */
+template <int> void get_native();
+
+/* SYCL's enumeration of backends, obtained from a class that has get_backend() as sycl::device
+ * does. */
+template <typename Device>
+using sycl_backend = decltype(std::declval<const Device &>().get_backend());
+
+/* The backends whose native handles Kiln uses. An implementation of SYCL may lack some of them. */
+struct sycl_opencl {
+    template <typename Backend> static constexpr auto value() -> decltype(Backend::opencl)
+    {
+        return Backend::opencl;
+    }
+};
+
+struct sycl_level_zero {
+    template <typename Backend>
+    static constexpr auto value() -> decltype(Backend::ext_oneapi_level_zero)
+    {
+        return Backend::ext_oneapi_level_zero;
+    }
+};
+
+struct sycl_cuda {
+    template <typename Backend> static constexpr auto value() -> decltype(Backend::ext_oneapi_cuda)
+    {
+        return Backend::ext_oneapi_cuda;
+    }
+};
+
+/* Handles of OpenCL and Level Zero are pointers. CUDA numbers its devices from 0. */
+template <typename Native> const void *native_pointer(Native *native, int) noexcept
+{
+    return native;
+}
+
+inline const void *native_pointer(int native, int backend) noexcept
+{
+    const std::uintptr_t numbers = 1u << 16;
+    return reinterpret_cast<const void *>(static_cast<std::uintptr_t>(backend) * numbers +
+                                          static_cast<std::uintptr_t>(native) + 1);
+}
+
+/* Returns a device's handle if the device belongs to the backend Which; otherwise null. */
+template <typename Which, typename Device>
+auto native_of(const Device &dev, int)
+    -> decltype(native_pointer(get_native<Which::template value<sycl_backend<Device>>()>(dev), 0))
+{
+    using backend = sycl_backend<Device>;
+    constexpr backend wanted = Which::template value<backend>();
+    return dev.get_backend() == wanted
+               ? native_pointer(get_native<wanted>(dev), static_cast<int>(wanted))
+               : nullptr;
+}
+
+/* Used if the program has not included SYCL's header for that backend. */
+template <typename Which, typename Device> const void *native_of(const Device &, long) noexcept
+{
+    return nullptr;
+}
+
 } // namespace detail
+
+/* Functions that identify a device by its runtime's handle. */
+namespace interop
+{
+
+/* Returns the handle by which Kiln identifies a sycl::device, or an object of another class that
+ * has get_backend() and get_native<backend>() as in SYCL. Copies of a device have the same handle.
+ * Returns null if the device's backend is not OpenCL, Level Zero or CUDA, or if the program has not
+ * included SYCL's header for that backend. */
+template <typename Device, typename Backend = detail::sycl_backend<Device>>
+const void *device_handle(const Device &dev)
+{
+    const void *const handles[] = {detail::native_of<detail::sycl_opencl>(dev, 0),
+                                   detail::native_of<detail::sycl_level_zero>(dev, 0),
+                                   detail::native_of<detail::sycl_cuda>(dev, 0)};
+    const void *found = nullptr;
+    for (const void *handle : handles) {
+        found = found ? found : handle;
+    }
+    return found;
+}
+
+} // namespace interop
 
 /* ---- backends: buffers ---- */
 
@@ -61,7 +149,7 @@ class constant_buffer_t
     constant_buffer_t(const constant_buffer_t &) = delete;
     constant_buffer_t &operator=(const constant_buffer_t &) = delete;
 
-    /* Returns the memory; for a device, what its allocator returned. */
+    /* Returns the memory; for memory of a device, what its allocator returned. */
     template <typename T> T *data() const noexcept
     {
         return static_cast<T *>(data_);
@@ -73,8 +161,8 @@ class constant_buffer_t
         return size_;
     }
 
-    /* Called when the buffer has left the cache for any reason. An owner of handles to it releases
-     * them. If this throws, the program terminates. */
+    /* Called after the buffer was removed from the cache, for any reason. A class that has handles
+     * to the buffer releases them here. If this throws, the program terminates. */
     virtual void notify_evict()
     {
     }
@@ -121,7 +209,8 @@ class device_constant_buffer_t : public constant_buffer_t
     const Allocator *alc_;
 
   private:
-    /* Released after the destructor above has run, and if a constructor throws. */
+    /* Retains the allocator. As a member, it releases the allocator after the destructor above has
+     * run, and also if a constructor throws. */
     class hold
     {
       public:
@@ -146,7 +235,7 @@ class device_constant_buffer_t : public constant_buffer_t
     hold hold_;
 };
 
-/* ---- backends: whose constants they are ---- */
+/* ---- backends: owners of constants ---- */
 
 /* An owner of constants, such as a compiled partition or a model. Its destructor removes its
  * constants from the caches of all devices, and blocks as kiln_constant_remove_owner does. */
@@ -202,7 +291,7 @@ class constant_context_t
     const std::uint64_t number_;
 };
 
-/* Lets users name a device by its runtime's handle, until the binding is destroyed. */
+/* Lets users name a device by its runtime's handle until the binding is destroyed. */
 class constant_device_binding_t
 {
   public:
@@ -210,6 +299,13 @@ class constant_device_binding_t
         : device_(device)
     {
         detail::check(kiln_constant_bind_device(device, detail::number_of(kind), index));
+    }
+
+    /* Binds a sycl::device: see kiln::interop::device_handle. */
+    template <typename Device, typename Backend = detail::sycl_backend<Device>>
+    constant_device_binding_t(const Device &device, engine::kind kind, std::uint32_t index)
+        : constant_device_binding_t(interop::device_handle(device), kind, index)
+    {
     }
 
     constant_device_binding_t(const constant_device_binding_t &) = delete;
@@ -226,7 +322,8 @@ class constant_device_binding_t
 
 /* ---- backends: the cache ---- */
 
-/* The key of a constant. A caller that keeps it looks up without making it again. */
+/* The key of a constant. A caller that keeps the key can look up the constant without making the
+ * key again. */
 class constant_key_t
 {
   public:
@@ -281,11 +378,11 @@ class constant_tensor_cache_t
         cached_t buffer;
     };
 
-    /* Shared by a promise and its future, either of which may end first. */
+    /* The state that a promise and its future share. Either may be destroyed first. */
     struct promised {
         kiln_ticket *ticket = nullptr;
         cached_t buffer;
-        bool is_broken = false; /* the promise has ended: its future gets no ticket any more */
+        bool is_broken = false; /* the promise was destroyed: its future no longer gets a ticket */
     };
 
     struct release_pin {
@@ -296,47 +393,120 @@ class constant_tensor_cache_t
     };
 
   public:
-    /* A constant that was found or promised. */
+    /* A computation whose result this caller waits for. Another caller or the owner of a promise
+     * computes it. */
+    class awaited
+    {
+      public:
+        awaited(kiln_constant_cache *cache, kiln_pending *pending, std::size_t size) noexcept
+            : cache_(cache), pending_(pending), size_(size)
+        {
+        }
+
+        awaited(const awaited &) = delete;
+        awaited &operator=(const awaited &) = delete;
+
+        ~awaited()
+        {
+            kiln_pending_drop(&pending_);
+        }
+
+        /* Returns the constant's pin, or null if the computation ended without a constant. */
+        kiln_pin *wait() const
+        {
+            kiln_reservation answer = kiln_reservation();
+            kiln_error described = params<kiln_error>();
+            detail::check(kiln_constant_wait(cache_, pending_, size_, 0, &answer, &described),
+                          &described);
+            if (answer.outcome != KILN_HIT) {
+                kiln_ticket_abandon(&answer.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
+                static const char broken[] = "the constant was not computed; ask for it again";
+                described.status = KILN_E_BUILD;
+                std::copy(broken, broken + sizeof broken, described.text);
+                detail::check(KILN_E_BUILD, &described);
+            }
+            return answer.pin;
+        }
+
+        /* Returns whether wait() would not block. */
+        bool is_ready() const
+        {
+            kiln_reservation answer = kiln_reservation();
+            const kiln_status code =
+                kiln_constant_wait(cache_, pending_, size_, KILN_NO_WAIT, &answer, nullptr);
+            kiln_pin_release(&answer.pin);
+            kiln_ticket_abandon(&answer.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
+            return code != KILN_TIMEOUT;
+        }
+
+      private:
+        kiln_constant_cache *const cache_;
+        kiln_pending *pending_;
+        const std::size_t size_;
+    };
+
+  public:
+    /* A constant that was found, that is being computed, or that was promised. Copies share it. */
     class value_t
     {
       public:
         value_t() = default;
 
-        /* Returns whether there is a constant to get. */
+        /* Returns whether there is a constant to get, now or after waiting. */
         bool valid() const noexcept
         {
-            return pin_ || promise_;
+            return pin_ || awaited_ || promise_;
         }
 
-        /* Returns the constant. The result is a co-owner, which stays valid when the constant
-         * leaves the cache. Null if it was promised and has not been set yet. */
+        /* Returns the constant; waits for it while another caller computes it. The result shares
+         * ownership of the constant, and stays valid when the constant is removed from the cache.
+         * It is null if the constant was promised and has not been set yet. Throws the failure of
+         * the computation, or cycle if the call would wait for itself. */
         cached_t get() const
         {
-            if (!pin_) {
+            if (!pin_ && !awaited_) {
                 return promise_ ? promise_->buffer : cached_t();
             }
-            const kiln_constant_buffer *kept = kiln_constant_buffer_of(pin_.get());
-            return cached_t(pin_,
+            const std::shared_ptr<kiln_pin> held = pin();
+            if (!held) { /* without exceptions */
+                return cached_t();
+            }
+            const kiln_constant_buffer *kept = kiln_constant_buffer_of(held.get());
+            return cached_t(held,
                             static_cast<holder *>(kiln_constant_buffer_data(kept))->buffer.get());
         }
 
-        /* Returns a watch on a constant that was found in the cache. */
+        /* Returns whether get() would not wait. */
+        bool is_ready() const
+        {
+            return pin_ || (awaited_ ? awaited_->is_ready() : promise_ && promise_->buffer);
+        }
+
+        /* Returns a watch on a constant that was found; waits as get() does. */
         kiln::watch watch() const
         {
+            const std::shared_ptr<kiln_pin> held = pin();
             kiln_watch *made = nullptr;
-            detail::check(kiln_pin_watch(pin_.get(), &made));
+            detail::check(kiln_pin_watch(held.get(), &made));
             return kiln::watch(made);
         }
 
       private:
         friend class constant_tensor_cache_t;
 
+        std::shared_ptr<kiln_pin> pin() const
+        {
+            return awaited_ ? std::shared_ptr<kiln_pin>(awaited_->wait(), release_pin()) : pin_;
+        }
+
         std::shared_ptr<kiln_pin> pin_;
+        std::shared_ptr<awaited> awaited_;
         std::shared_ptr<promised> promise_;
     };
 
-    /* Passed to get_or_add by each caller, in case that it has to compute. If a promise is
-     * destroyed without a value, for example by an exception, another waiting thread computes. */
+    /* Each caller passes a promise's future to get_or_add, in case it must compute the constant. If
+     * a promise is destroyed without a value, for example by an exception, threads that wait for it
+     * get a failure, and the next caller of get_or_add computes. */
     class promise_t
     {
       public:
@@ -353,7 +523,7 @@ class constant_tensor_cache_t
             kiln_ticket_abandon(&promised_->ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
         }
 
-        /* Returns the argument for get_or_add. Use it only while the promise lives. */
+        /* Returns the argument for get_or_add. Valid only as long as the promise. */
         value_t get_future() const
         {
             value_t future;
@@ -361,7 +531,7 @@ class constant_tensor_cache_t
             return future;
         }
 
-        /* Returns whether other callers get the value that is set. */
+        /* Returns whether other callers will get the value that is set. */
         bool is_awaited() const noexcept
         {
             return promised_->ticket != nullptr;
@@ -405,7 +575,7 @@ class constant_tensor_cache_t
             return kiln_constant_fulfil(&promised_->ticket, &made, cost_ns, nullptr);
         }
 
-        /* The memory that the cache is given exists already. */
+        /* Allocates nothing: the memory that the cache receives exists already. */
         static void *supply(std::size_t, void *engine, void *) noexcept
         {
             return engine;
@@ -441,27 +611,30 @@ class constant_tensor_cache_t
         return constant_key_t(context_, backend_id, bytes.data(), bytes.size(), generation);
     }
 
-    /* Makes such a key from a number. */
+    /* Makes the key of a constant of this context from a number. */
     constant_key_t key(std::uint64_t backend_id, std::size_t number,
                        std::uint64_t generation = 0) const
     {
         return constant_key_t(context_, backend_id, &number, sizeof number, generation);
     }
 
-    /* Finds a constant: the result is valid then. Otherwise, either other callers wait for this
-     * caller's promise, or the cache can't take the constant and it is computed for this caller
-     * alone.
+    /* Asks for a constant, and never waits. The result is valid if the constant is in the cache, or
+     * if this or another caller is computing it; get() of the result then waits. The result is not
+     * valid if this caller must compute the constant. In that case, either other callers wait for
+     * this caller's promise, or the cache can't take the constant and this caller computes it for
+     * itself alone.
      *
-     * @size   the size of the constant in bytes, if it has to be computed
+     * @size   the size of the constant in bytes
      * @value  from promise_t::get_future
-     * @owner  the object whose end removes the constant; 0: it belongs to its context only Blocks:
-     *         while another caller computes it. Throws the failure of that computation. */
+     * @owner  the number of the constant_owner_t whose destructor removes the constant; 0: the
+     *         constant belongs to its context only */
     value_t get_or_add(const constant_key_t &key, std::size_t size, const value_t &value,
                        std::uint64_t owner = 0) const
     {
         kiln_constant_params params = kiln_constant_params();
         params.struct_size = sizeof params;
         params.owner = owner;
+        params.flags = KILN_RESERVE_PENDING;
         kiln_reservation answer = kiln_reservation();
         kiln_error described = kiln_error();
         described.struct_size = sizeof described;
@@ -469,12 +642,14 @@ class constant_tensor_cache_t
             kiln_constant_get_or_add(cache_, key.get(), size, &params, &answer, &described);
         detail::check(code, &described);
         value_t found;
-        if (code == KILN_OK && answer.outcome == KILN_HIT) {
+        if (answer.pin) {
             found.pin_ = std::shared_ptr<kiln_pin>(answer.pin, release_pin());
+        } else if (answer.pending) {
+            found.awaited_ = std::make_shared<awaited>(cache_, answer.pending, size);
         } else if (value.promise_ && !value.promise_->ticket && !value.promise_->is_broken) {
             value.promise_->ticket = answer.ticket;
         } else {
-            /* No promise could fulfil this ticket. */
+            /* No promise can fulfil this ticket. */
             kiln_ticket_abandon(&answer.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
         }
         return found;

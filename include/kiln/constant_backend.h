@@ -15,29 +15,31 @@
  *     kiln_constant_buffer_free(&buffer);                                        // KILN_BYPASS
  *     kiln_pin_release(&answer.pin);
  *
- * Pins, watches and tickets are those of kiln/cache.h. A pin is co-ownership: the buffer stays
- * valid until the pin is released, even if it leaves the cache. A caller that executes often keeps
- * a pin and a watch, and asks the cache again only when kiln_watch_is_live returns 0; it releases
- * the pin then, or when the buffer's evicted function is called.
+ * Pins, watches and tickets are those of kiln/cache.h. A buffer stays valid as long as a pin on it
+ * is held, even if the buffer is removed from the cache. A caller that executes often keeps a pin
+ * and a watch, and asks the cache again only when kiln_watch_is_live returns 0. It releases its pin
+ * at that time, or when the buffer's evicted function is called.
  *
- * When the process ends, Kiln leaves the caches and their contents alone: it does nothing in exit
- * handlers or destructors of its own. Pins may be released there. As always, releasing the last pin
- * of a constant that has left the cache frees the constant, by the functions of its backend. A
- * backend whose runtime may be gone by then releases its pins earlier, or not at all. Before the
- * library or a backend is unloaded, the user's call kiln_constant_set_enabled(0) empties the
- * caches; before that call all pins must have been released and all computations must have ended.
+ * When the process ends, Kiln does not touch the caches and their contents: it has no exit handlers
+ * or destructors that do. Exit handlers of other code may release pins. As always, releasing the
+ * last pin of a constant that was removed from the cache frees the constant by calling functions of
+ * its backend. A backend whose runtime may no longer work at that time releases its pins earlier,
+ * or not at all. Before the library or a backend is unloaded, its user must empty the caches with
+ * kiln_constant_set_enabled(0). Before that call, all pins must have been released and all
+ * computations must have ended.
  *
- * All calls: KILN_E_INVALID means a NULL that is not allowed, an unknown kind, or a parameter
- * structure with a non-zero field that this version does not know. Any thread may make any call.
- * Calls do not block unless their comment says so.
+ * All calls: KILN_E_INVALID means that an argument is NULL although its comment does not allow
+ * that, that a kind is unknown, or that a parameter structure has a non-zero field that this
+ * version does not know. Any thread may make any call. Calls do not block unless their comment says
+ * so.
  *
  * A backend's functions are called outside all locks, and may call Kiln. They run on any thread
- * that releases a constant: in a removal, in kiln_constant_fulfil or kiln_constant_buffer_new when
- * these make room, in the release of a pin, or in a look-up that was under way when another thread
- * removed something. These calls therefore take as long as the functions of all backends take. The
- * functions must not wait for other threads that call Kiln, and a caller of these calls must hold
- * no lock that one of the functions takes. A thread cannot be cancelled inside a function that was
- * called because a constant left a cache.
+ * that frees a constant: in a call that removes constants, in kiln_constant_fulfil or
+ * kiln_constant_buffer_new when these make room, in kiln_pin_release, or in kiln_ticket_abandon.
+ * These calls therefore take as long as the functions that they run, which may belong to any
+ * backend. The functions must not wait for other threads that call Kiln, and a caller of these
+ * calls must hold no lock that one of the functions takes. A thread cannot be cancelled inside a
+ * function that was called because a constant was removed from a cache.
  *
  * Source: oneDNN's constant tensor cache (docs/seeds.md, C1 to C87).
  */
@@ -69,13 +71,14 @@ typedef struct kiln_constant_buffer kiln_constant_buffer;
  *
  * @kind       a kiln_engine_kind
  * @index      the number of the device among those of its kind, from 0
- * @ret_cache  [out] lives as long as the process; must not be freed
+ * @ret_cache  [out] valid until the process ends; must not be freed
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_constant_cache_of(uint32_t kind, uint32_t index,
                                             kiln_constant_cache **ret_cache);
 
 /* Lets users name a device by its runtime's handle. Binding a handle again replaces the earlier
- * binding.
+ * binding. If a user has already set a budget for the handle, that budget now takes effect, which
+ * empties the cache.
  *
  * @device  the handle; only compared; not NULL
  * @kind    a kiln_engine_kind
@@ -83,8 +86,8 @@ KILN_API kiln_status kiln_constant_cache_of(uint32_t kind, uint32_t index,
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_constant_bind_device(const void *device, uint32_t kind, uint32_t index);
 
-/* Removes the binding of a handle, for example when its device is released. NULL and an unbound
- * handle are ignored. */
+/* Removes the binding of a handle, for example when its device is released. If the handle is not
+ * bound, removes the budget that was set for it. NULL and an unknown handle are ignored. */
 KILN_API void kiln_constant_unbind_device(const void *device);
 
 /* ---- keys ---- */
@@ -100,11 +103,11 @@ typedef struct kiln_constant_key_params {
     uint64_t backend;    /* separates the keys of different backends */
     const void *key;     /* the backend's own key; copied */
     size_t key_size;     /* in bytes */
-    uint64_t generation; /* of the source: a different number once something else is stored at its
-                            address */
+    uint64_t generation; /* of the source data: it must change whenever different data is stored at
+                            the same address */
 } kiln_constant_key_params;
 
-/* Makes the key of a constant. A backend that keeps the key has cheaper look-ups.
+/* Makes the key of a constant. Look-ups are cheaper if the backend keeps the key.
  *
  * @params   read during the call
  * @ret_key  [out] one reference, to be released with kiln_key_release
@@ -120,7 +123,7 @@ typedef void *(*kiln_constant_allocate_fn)(size_t size, void *engine, void *allo
 typedef void (*kiln_constant_free_fn)(void *data, void *engine, void *allocator);
 /* Retains engine and allocator, or releases them. */
 typedef void (*kiln_constant_hold_fn)(void *engine, void *allocator);
-/* Notifies the backend that a buffer left the cache. */
+/* Notifies the backend that a buffer was removed from the cache. */
 typedef void (*kiln_constant_evicted_fn)(void *user, const kiln_constant_buffer *buffer);
 
 /* The functions of a backend that manage memory. They and their arguments must stay valid until the
@@ -132,11 +135,12 @@ typedef struct kiln_constant_memory {
     void *engine; /* passed to the functions */
     void *allocator;
     /* retain is called before the buffer's memory is allocated, and release after it was freed, so
-     * engine and allocator live as long as the buffer. Both NULL: they outlive it anyway. */
+     * engine and allocator are valid as long as the buffer. Both NULL: engine and allocator outlive
+     * the buffer anyway. */
     kiln_constant_hold_fn retain, release;
-    /* Called when the buffer leaves the cache for any reason, after its watches are no longer live.
-     * The buffer is valid during the call. Not called for a buffer that never was in the cache. May
-     * be NULL. */
+    /* Called when the buffer is removed from the cache for any reason. Its watches are no longer
+     * live by then. The buffer is valid during the call. Not called for a buffer that never was in
+     * the cache. May be NULL. */
     kiln_constant_evicted_fn evicted;
     void *user; /* passed to evicted; may be NULL */
 } kiln_constant_memory;
@@ -145,11 +149,13 @@ typedef struct kiln_constant_memory {
  *
  * @memory      copied
  * @size        in bytes, greater than 0
- * @cache       if allocate returns NULL: constants in this cache that nobody uses are evicted until
- *              @size bytes are free, and allocate is called once more; NULL: it is not
+ * @cache       if allocate returns NULL, the call evicts unused constants from this cache until
+ *              @size bytes were freed, waits for constants that other threads are freeing, and
+ *              calls allocate once more; NULL: allocate is called only once
  * @ret_buffer  [out] to be given to kiln_constant_fulfil or to kiln_constant_buffer_free
  * Returns KILN_OK; KILN_E_RESOURCES: allocate returned NULL; KILN_E_INVALID; KILN_E_NO_MEMORY.
- * Blocks: as allocate and the functions of evicted constants do. */
+ * Blocks: as allocate and the functions of evicted constants do, including functions that run on
+ * other threads; a call from inside a backend's function does not wait for other threads. */
 KILN_API kiln_status kiln_constant_buffer_new(const kiln_constant_memory *memory, size_t size,
                                               kiln_constant_cache *cache,
                                               kiln_constant_buffer **ret_buffer);
@@ -158,8 +164,8 @@ KILN_API kiln_status kiln_constant_buffer_new(const kiln_constant_memory *memory
  * NULL are allowed. Blocks: on the buffer's fence. */
 KILN_API void kiln_constant_buffer_free(kiln_constant_buffer **buffer);
 
-/* The memory that kiln_constant_allocate_fn returned, and its size in bytes. NULL and 0 for NULL.
- * Valid as long as the buffer. */
+/* Return the memory that kiln_constant_allocate_fn returned, and its size in bytes; NULL and 0 for
+ * NULL. The memory is valid as long as the buffer. */
 KILN_API void *kiln_constant_buffer_data(const kiln_constant_buffer *buffer);
 KILN_API size_t kiln_constant_buffer_size(const kiln_constant_buffer *buffer);
 
@@ -176,11 +182,11 @@ typedef struct kiln_constant_fence {
         void *event); /* called once, after the buffer's memory was freed; may be NULL */
 } kiln_constant_fence;
 
-/* Sets the fence of a buffer. Its owner may do this once, before it fulfils the ticket. The
- * buffer's memory is not freed before the fence's wait has returned.
+/* Sets the fence of a buffer. The buffer's owner may do this once, before it fulfils the ticket.
+ * The buffer's memory is not freed before the fence's wait has returned.
  *
  * @fence  copied
- * Returns KILN_OK; KILN_E_INVALID: also if the buffer has a fence. */
+ * Returns KILN_OK; KILN_E_INVALID: also if the buffer already has a fence. */
 KILN_API kiln_status kiln_constant_buffer_set_fence(kiln_constant_buffer *buffer,
                                                     const kiln_constant_fence *fence);
 
@@ -196,22 +202,27 @@ KILN_API void kiln_constant_buffer_wait(const kiln_constant_buffer *buffer);
 /* Options of a look-up. */
 typedef struct kiln_constant_params {
     size_t struct_size;
-    uint64_t owner;   /* the object whose end removes the constant, such as a compiled partition; if
-                         several share the constant, the one that computed it; 0: it belongs to its
-                         context only */
+    uint64_t owner;   /* the object that owns the constant, such as a compiled partition, for
+                         kiln_constant_remove_owner. If several objects share a constant, the one
+                         that computed it owns it. 0: the constant belongs to its context only */
     uint64_t wait_ns; /* how long to wait for a computation by another caller; 0: without limit;
                          KILN_NO_WAIT: return KILN_TIMEOUT at once */
+    uint32_t flags;   /* KILN_RESERVE_… or-ed */
+    uint32_t reserved;
 } kiln_constant_params;
 
 /* Asks for a constant. HIT: the answer has a pin. OWNER: it has a ticket; compute the constant for
  * all callers. BYPASS: it has neither; compute the constant for yourself, because the cache is full
- * (under KILN_POLICY_NO_EVICT), its capacity is 0, or @size is 0. Room for @size bytes is reserved
- * as long as the ticket is open.
+ * (under KILN_POLICY_NO_EVICT), its capacity is 0, @size is 0, or the cache has a buffer of a
+ * different size under this key. PENDING, with KILN_RESERVE_PENDING: another caller computes the
+ * constant, and the answer has a kiln_pending for kiln_constant_wait and kiln_pending_drop.
+ *
+ * As long as the ticket is open, room for the constant is reserved.
  *
  * @key              made by kiln_constant_key_new
- * @size             the size of the constant in bytes, if it has to be computed
+ * @size             the size of the constant in bytes
  * @params           read during the call; NULL: all defaults
- * @ret_reservation  [out] its pin must be released, or its ticket ended
+ * @ret_reservation  [out] the caller must release its pin, or end its ticket
  * @error            may be NULL; receives the failure of the computation that was waited for
  * Returns what kiln_cache_reserve returns. Blocks: while another caller computes the constant, at
  * most wait_ns. */
@@ -219,10 +230,20 @@ KILN_API kiln_status kiln_constant_get_or_add(kiln_constant_cache *cache, const 
                                               size_t size, const kiln_constant_params *params,
                                               kiln_reservation *ret_reservation, kiln_error *error);
 
+/* Waits for a constant that another caller computes, as kiln_pending_wait does. The answer is HIT,
+ * OWNER or BYPASS.
+ *
+ * @pending  as returned by kiln_constant_get_or_add for the same @cache and @size
+ * @wait_ns  as in kiln_constant_params
+ * Returns what kiln_pending_wait returns. Blocks: at most @wait_ns. */
+KILN_API kiln_status kiln_constant_wait(kiln_constant_cache *cache, kiln_pending *pending,
+                                        size_t size, uint64_t wait_ns,
+                                        kiln_reservation *ret_reservation, kiln_error *error);
+
 /* Ends a ticket with a buffer, which the cache owns from then on; all waiters get pins. The size of
- * the buffer now counts instead of the reserved size. If there is no room for the buffer, or if its
- * computation was removed or flushed meanwhile, the buffer lives for its pins only. If a
- * computation fails, end the ticket with kiln_ticket_abandon.
+ * the buffer now counts instead of the reserved size. If there is no room for the buffer, or if the
+ * constant was removed or the cache flushed during the computation, the buffer lives only as long
+ * as its pins. If a computation fails, end the ticket with kiln_ticket_abandon.
  *
  * @ticket   set to NULL
  * @buffer   set to NULL
@@ -233,26 +254,27 @@ KILN_API kiln_status kiln_constant_fulfil(kiln_ticket **ticket, kiln_constant_bu
                                           uint64_t cost_ns, kiln_pin **ret_pin);
 
 /* Removes a constant. If it is being computed, its owner and waiters get it, but it is not kept.
- * Its memory may be freed a moment later, by a thread whose look-up is under way.
+ * Otherwise its memory has been freed when the call returns, unless it is pinned.
  *
- * Returns KILN_OK; KILN_MISS: the constant is not in the cache; KILN_E_INVALID. */
+ * Returns KILN_OK; KILN_MISS: the constant is not in the cache; KILN_E_INVALID. Blocks: as the next
+ * two calls do. */
 KILN_API kiln_status kiln_constant_remove_if_exist(kiln_constant_cache *cache, const kiln_key *key);
 
 /* Remove all constants of an owner or of a context from the caches of all devices, and return how
  * many there were. Constants that are being computed are not kept, and their waiters get
- * KILN_BYPASS. Call these before the owner or context is released: when they return, all its
- * constants have been freed except those that are pinned or being computed, including constants
- * that had left the cache before and that other threads were about to free. Owner 0 has no
- * constants.
+ * KILN_BYPASS. Call these before the owner or context is released. When they return, all its
+ * constants have been freed except those that are pinned or being computed. That includes constants
+ * that had been removed from the cache before, and that other threads were about to free. Owner 0
+ * has no constants.
  *
- * Blocks: on the functions of backends that other threads are running, even if a destroy or
- * listener function of a program's own kiln_cache calls these. A call from inside a backend's
- * function that runs because a constant left a cache never blocks. */
+ * Blocks: on backends' functions that other threads are running, even if a destroy or listener
+ * function of the program's own kiln_cache makes one of these calls. A call from inside a backend's
+ * function that runs because a constant was removed from a cache never blocks. */
 KILN_API size_t kiln_constant_remove_owner(uint64_t owner);
 KILN_API size_t kiln_constant_remove_context(uint64_t context);
 
-/* Returns the bytes of the constants in the cache, without constants that are being computed or
- * that are in use but have left the cache. 0 for NULL. */
+/* Returns the total size of the constants in the cache, in bytes; 0 for NULL. Constants that are
+ * being computed do not count, nor do constants that are in use but were removed from the cache. */
 KILN_API uint64_t kiln_constant_get_size(kiln_constant_cache *cache);
 
 /* Fills the counters, as kiln_cache_get_stats does. With KILN_POLICY_AUTO, policy is the one that

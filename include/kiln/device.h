@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device ops: the functions of a device runtime that Kiln calls. A backend that implements them
- * only talks to its runtime, and knows nothing of memory, stores or leases. Kiln has one backend
- * for OpenCL (kiln/opencl.h) and one for NVRTC (kiln/nvrtc.h); other authors write their own.
+ * Device ops: the functions of a device runtime that Kiln calls. A backend implements them by
+ * calling its runtime, and knows nothing about caches in memory, stores or leases. Kiln has one
+ * backend for OpenCL (kiln/opencl.h) and one for NVRTC (kiln/nvrtc.h). Programs may define their
+ * own.
  *
  *     const kiln_device_ops ops = {
  *         .struct_size = sizeof ops,
@@ -40,8 +41,8 @@ typedef struct kiln_spec_constant {
 typedef struct kiln_program_source {
     size_t struct_size;
     uint32_t form;       /* a kiln_source_form */
-    kiln_bytes code;     /* text without a closing zero, or an intermediate language */
-    const char *options; /* passed to the runtime as they are; the runtime may treat NULL and ""
+    kiln_bytes code;     /* text without a terminating NUL, or an intermediate language */
+    const char *options; /* passed to the runtime unchanged; the runtime may treat NULL and ""
                             differently */
     const char *name;    /* for messages; may be NULL */
     const kiln_spec_constant *constants; /* by ascending id, each id once; NULL if there are none */
@@ -76,9 +77,9 @@ KILN_API void kiln_capture_done(kiln_capture *capture);
 
 /* The cost of obtaining a binary from a runtime. */
 typedef enum kiln_capture_cost {
-    KILN_CAPTURE_NEVER = 0, /* the runtime gives no binaries */
-    KILN_CAPTURE_CHEAP = 1, /* immediate: done on the thread that built */
-    KILN_CAPTURE_DEAR = 2   /* seconds: done outside the application's process, or not at all */
+    KILN_CAPTURE_NEVER = 0,    /* the runtime gives no binaries */
+    KILN_CAPTURE_CHEAP = 1,    /* nearly no time: done on the thread that built */
+    KILN_CAPTURE_EXPENSIVE = 2 /* seconds: done outside the application's process, or not at all */
 } kiln_capture_cost;
 
 /* The functions of a device runtime. All of them may be called on any thread, and concurrently.
@@ -88,17 +89,17 @@ typedef enum kiln_capture_cost {
  * its comment says otherwise.
  *
  * If build, capture, load, kernel, compile, link or program_bytes ends its thread, or throws in
- * C++, that request is over, and one of the threads that wait for it continues. The other functions
- * must do neither. */
+ * C++, that request ends, and one of the threads that wait for it continues in its place. The other
+ * functions must do neither. */
 typedef struct kiln_device_ops {
     size_t struct_size;
     const char *name; /* such as "opencl" */
     uint32_t capture_cost;
 
-    /* Appends everything but the source that decides a build: platform, device, driver, compiler,
-     * and the settings that affect them. The backend chooses the names of the parts, but the first
-     * must not be KILN_REQUEST_PART (kiln/store.h). KILN_E_UNSUPPORTED: the inputs are unknown, and
-     * nothing of this device is cached. */
+    /* Appends everything that decides a build except its source: platform, device, driver,
+     * compiler, and the settings that affect them. The backend chooses the names of the parts, but
+     * the first must not be KILN_REQUEST_PART (kiln/store.h). KILN_E_UNSUPPORTED: the inputs are
+     * unknown, and nothing that is built for this device is cached. */
     kiln_status (*identity)(void *device, kiln_key_builder *key);
 
     /* Appends what @source adds to the identity: code, options, and the contents of included files.
@@ -116,18 +117,18 @@ typedef struct kiln_device_ops {
     /* Obtains the binary of a built program. @ret_capture is all zeros except for the members that
      * the caller sets. If it fails, nothing is kept on disk, and a caller that asked for a blob
      * gets the status. May be NULL with KILN_CAPTURE_NEVER, and is not called then; with
-     * KILN_CAPTURE_DEAR it is called for blobs only. */
+     * KILN_CAPTURE_EXPENSIVE it is called for blobs only. */
     kiln_status (*capture)(void *device, void *program, kiln_capture *ret_capture);
 
-    /* Makes a program from a verified entry, that is from the payload that capture returned. An
-     * entry may be found in a store even if this device captures nothing. The source of a linked
-     * program has no code; the entry itself must record what it was built from.
+    /* Makes a program from a verified entry, which contains what capture returned. An entry may be
+     * found in a store even if this device captures nothing. The source of a linked program has no
+     * code; the entry itself must record what it was built from.
      *
      * KILN_E_REFUSED: the runtime does not accept the payload. KILN_MISS: the entry is sound, but
-     * inputs that describe does not report have changed since it was built, or are of a different
-     * revision than @source. In both cases the program is built. A refused entry is removed from
-     * the store; an entry that was a miss stays until the new build replaces it. A blob is refused
-     * in both cases. */
+     * inputs that describe does not report have changed since it was built, or do not have the
+     * revision of @source. In both cases the program is built. A refused entry is removed from the
+     * store; an entry that was a miss stays until the new build replaces it. A blob is refused in
+     * both cases. */
     kiln_status (*load)(void *device, const kiln_program_source *source, const kiln_entry *entry,
                         void **ret_program);
 
@@ -142,12 +143,13 @@ typedef struct kiln_device_ops {
      */
     int (*interchangeable)(void *device, void *other);
 
-    /* Compiles an object for link; otherwise as build. The object is released with release_program.
-     * NULL: programs can't be linked on this device. */
+    /* Compiles an object for link. Its statuses and @ret_log are those of build. The object is
+     * released with release_program. NULL: programs can't be linked on this device. */
     kiln_status (*compile)(void *device, const kiln_program_source *source, void **ret_object,
                            char **ret_log);
 
-    /* Links objects in the given order; otherwise as build. NULL if and only if compile is NULL. */
+    /* Links objects in the given order. Its statuses and @ret_log are those of build. NULL if and
+     * only if compile is NULL. */
     kiln_status (*link)(void *device, void *const *objects, size_t count, const char *options,
                         void **ret_program, char **ret_log);
 
@@ -155,14 +157,15 @@ typedef struct kiln_device_ops {
      */
     uint64_t (*program_bytes)(void *device, void *program);
 
-    /* Reports a revision of those inputs that only a build can reveal, such as the files that a
-     * compiler has read: a number that changes whenever any of these inputs does, and that is never
-     * used again. In memory, a program is found only by callers with the same revision. In a store
-     * it is found whatever its revision is, and load decides whether it is valid.
+    /* Reports the revision of the inputs that only a build can reveal, such as the files that a
+     * compiler has read. A revision is a number that changes whenever any of these inputs changes,
+     * and that is never used again. In memory, a program is found only by callers with the same
+     * revision. In a store, an entry is found whatever its revision is, and load decides whether it
+     * is valid.
      *
      * Called after describe, once for each source of a link, and again after a build. If the number
-     * has changed by then, the result is given to its builder alone. KILN_E_UNSUPPORTED: as for
-     * describe. NULL: there are no such inputs. */
+     * has changed by then, only the caller that built the program gets it. KILN_E_UNSUPPORTED: as
+     * for describe. NULL: there are no such inputs. */
     kiln_status (*revision)(void *device, const kiln_program_source *source, uint64_t *ret_revision,
                             kiln_error *error);
 } kiln_device_ops;

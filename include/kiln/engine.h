@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kinds of engines, for settings that hold for a whole process.
+ * The kinds of engines, for settings that apply to a whole process.
  */
 #ifndef KILN_ENGINE_H
 #define KILN_ENGINE_H

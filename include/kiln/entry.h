@@ -3,7 +3,7 @@
  * An entry: one stored result, complete in itself. It contains its key, where it came from, facts
  * that its payload does not contain, the build log, the payload, and a checksum over all of these.
  * An entry in memory is exactly these bytes, verified once, immutable and reference-counted: a
- * store writes them as they are, and the payload is never copied again.
+ * store writes these bytes unchanged, and the payload is never copied again.
  *
  *     kiln_entry *entry = NULL;
  *     const kiln_entry_params params = {
@@ -39,7 +39,7 @@ typedef struct kiln_bytes {
     size_t size;
 } kiln_bytes;
 
-/* What an entry is the result of. The values are stored and never change. */
+/* What kind of result an entry contains. The values are stored and never change. */
 typedef enum kiln_entry_kind {
     KILN_ENTRY_PROGRAM = 1,
     KILN_ENTRY_KERNEL = 2,
@@ -71,7 +71,7 @@ typedef struct kiln_entry_params {
     kiln_provenance provenance;
     kiln_bytes answers; /* facts about the build that the payload does not contain, in the device's
                            own format */
-    kiln_bytes log;     /* the build log: text without a closing zero */
+    kiln_bytes log;     /* the build log: text without a terminating NUL */
     kiln_bytes payload;
 } kiln_entry_params;
 
@@ -89,8 +89,8 @@ KILN_API kiln_status kiln_entry_new(const kiln_entry_params *params, kiln_entry 
  * @bytes      read during the call; not NULL
  * @size       in bytes
  * @ret_entry  [out] one reference, to be released with kiln_entry_release
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT; KILN_E_VERSION: a newer format, which should be
- * left as it is; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT; KILN_E_VERSION: the bytes have a newer format,
+ * and should be left as they are; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_entry_decode(const void *bytes, size_t size, kiln_entry **ret_entry);
 
 /* Adds a reference and returns its argument. NULL is allowed. */
@@ -99,8 +99,9 @@ KILN_API kiln_entry *kiln_entry_retain(const kiln_entry *entry);
 /* Releases a reference and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_entry_release(kiln_entry **entry);
 
-/* Return the parts of an entry. The results point into the entry and live as long as it does. For
- * NULL they are empty: no key, kind 0, empty texts and bytes. Threads: any. Blocks: never. */
+/* Return the fields of an entry. The results point into the entry and are valid as long as it
+ * exists. For NULL they are empty: no key, kind 0, empty texts and bytes. Threads: any. Blocks:
+ * never. */
 KILN_API const kiln_key *kiln_entry_key(const kiln_entry *entry);
 KILN_API uint32_t kiln_entry_kind_of(const kiln_entry *entry);
 KILN_API kiln_provenance kiln_entry_provenance(const kiln_entry *entry);
@@ -108,13 +109,39 @@ KILN_API kiln_bytes kiln_entry_answers(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_log(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_payload(const kiln_entry *entry);
 
-/* Returns 1 if the entry has a signature, whoever made it; otherwise 0. A store with a signing key
- * returns only entries that are signed with that key. */
+/* Returns 1 if the entry has a signature, made with any key; otherwise 0. A store with a signing
+ * key returns only entries that are signed with that key. */
 KILN_API int kiln_entry_is_signed(const kiln_entry *entry);
 
-/* Returns the bytes of the whole entry, as they are stored. They live as long as the entry; empty
- * for NULL. */
+/* Returns the bytes of the whole entry, as they are stored. They are valid as long as the entry;
+ * empty for NULL. */
 KILN_API kiln_bytes kiln_entry_encoding(const kiln_entry *entry);
+
+/* What a compiler found at a path, or what else a result depends on. */
+typedef enum kiln_finding {
+    KILN_FOUND_NOTHING = 1,
+    KILN_FOUND_FILE = 2,
+    KILN_FOUND_FOLDER = 3,
+    KILN_FOUND_LINK = 4,          /* the compiler read a link, or resolved the links in the path */
+    KILN_ONLY_FOR_PROGRAM_IN = 5, /* the result is valid only for a program in that folder */
+    KILN_ONLY_FOR_PROCESS_IN = 6  /* the result is valid only for a process in that working
+                                     directory */
+} kiln_finding;
+
+/* Something that a result depends on: a path that a compiler looked up while it was watched, or the
+ * only folder in which the result is valid. kiln_nvrtc_each_read and kiln_opencl_each_read report
+ * them. Later versions may append members. */
+typedef struct kiln_read {
+    const char *path;        /* valid as long as the entry */
+    uint32_t found;          /* a kiln_finding */
+    int relative_to_program; /* 1: the path is relative to the program's folder; otherwise 0 */
+    uint64_t size;           /* of a file, in bytes */
+    kiln_status now; /* KILN_OK: unchanged; KILN_MISS: changed; KILN_E_UNSUPPORTED: unknown here */
+    uint32_t found_now; /* the kiln_finding at the path now; 0: unknown, or no path was looked up */
+} kiln_read;
+
+/* Receives one read, which is valid during the call. A result other than 0 ends the list. */
+typedef int (*kiln_read_fn)(void *user, const kiln_read *read);
 
 #ifdef __cplusplus
 }

@@ -43,14 +43,15 @@ class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_en
     /* Makes an entry from a copy of @bytes.
      *
      * @kind      a kiln_entry_kind
-     * @build_ns  how long the build took, which decides how long a full store keeps the entry */
+     * @build_ns  how long the build took; a full store keeps entries longer if their builds took
+     *            longer */
     entry(const kiln::key &key, const void *bytes, std::size_t size,
           std::uint32_t kind = KILN_ENTRY_BLOB, std::uint64_t build_ns = 0)
         : entry(described(key, bytes, size, kind, build_ns))
     {
     }
 
-    /* Returns the payload, which lives as long as any copy of this entry. */
+    /* Returns the payload, which is valid as long as any copy of this entry. */
     kiln_bytes payload() const noexcept
     {
         return kiln_entry_payload(get());

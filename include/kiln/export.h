@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * KILN_API marks what the shared library exports. Static users, and the drop-in layers, which
- * contain the library, define KILN_STATIC and export none of it.
+ * KILN_API marks what the shared library exports. Programs that link the library statically, and
+ * the drop-in layers, which contain it, define KILN_STATIC and export none of it.
  */
 #ifndef KILN_EXPORT_H
 #define KILN_EXPORT_H

@@ -13,10 +13,10 @@
  *     kiln_key_release(&key);
  *     kiln_key_builder_free(&builder);
  *
- * Parts have one canonical encoding, so two different lists never have the same bytes, and one
- * digest of it (XXH3-128). The digest only finds candidates: two keys are equal if all their parts
- * are. A key is encoded and hashed once, when it is made. From then on it is immutable and
- * reference-counted, and any number of threads may use it.
+ * A list of parts has exactly one canonical encoding, so two different lists never have the same
+ * bytes. The digest of a key is the XXH3-128 of its encoding. The digest only finds candidates: two
+ * keys are equal only if all their parts are. A key is encoded and hashed once, when it is made.
+ * From then on it is immutable and reference-counted, and any number of threads may use it.
  *
  * All calls: arguments must not be NULL unless their comment allows it.
  */
@@ -37,17 +37,18 @@ typedef struct kiln_key kiln_key;
 
 /* Collects the parts of a key. Only one thread at a time may use it.
  *
- * A builder keeps the first error. After it, additions do nothing, and they and
- * kiln_key_builder_finish return it, since a key that lacks a part would be the key of a different
- * build. A caller may therefore add all parts and check only the status of kiln_key_builder_finish:
+ * A builder keeps its first error. After that error, additions do nothing, and both additions and
+ * kiln_key_builder_finish return the error, since a key that lacks a part would be the key of a
+ * different build. A caller may therefore add all parts and check only the status of
+ * kiln_key_builder_finish:
  *
  *     kiln_key_builder_add_text(builder, "options", "-O2");
  *     kiln_key_builder_add(builder, "source", source, size);
  *     status = kiln_key_builder_finish(builder, &key); */
 typedef struct kiln_key_builder kiln_key_builder;
 
-/* The digest of a key, in canonical (big-endian) byte order, so its hexadecimal text sorts as the
- * digest does. */
+/* The digest of a key, in canonical (big-endian) byte order, so digests and their hexadecimal texts
+ * sort in the same order. */
 typedef struct kiln_digest {
     unsigned char bytes[16];
 } kiln_digest;
@@ -58,7 +59,7 @@ typedef struct kiln_digest {
 /* One part of a key. Its bytes may be missing: packs that strip keys keep only the size and a
  * BLAKE2b-256 digest of a long part. */
 typedef struct kiln_key_part {
-    const char *name;  /* 1 to 255 bytes, and a closing zero */
+    const char *name;  /* 1 to 255 bytes, and a terminating NUL */
     const void *bytes; /* NULL if only the digest was kept */
     uint64_t size;     /* of the whole part, in bytes, even if only the digest was kept */
     const unsigned char
@@ -84,7 +85,7 @@ KILN_API void kiln_key_builder_free(kiln_key_builder **builder);
 KILN_API kiln_status kiln_key_builder_add(kiln_key_builder *builder, const char *name,
                                           const void *bytes, size_t size);
 
-/* Appends a text: its bytes without the closing zero. Otherwise as kiln_key_builder_add. */
+/* Appends a text: its bytes without the terminating NUL. Otherwise as kiln_key_builder_add. */
 KILN_API kiln_status kiln_key_builder_add_text(kiln_key_builder *builder, const char *name,
                                                const char *text);
 
@@ -92,15 +93,18 @@ KILN_API kiln_status kiln_key_builder_add_text(kiln_key_builder *builder, const 
 KILN_API kiln_status kiln_key_builder_add_number(kiln_key_builder *builder, const char *name,
                                                  uint64_t number);
 
-/* Makes the key of all parts added so far. The builder keeps them: a caller may add more and make a
- * second key, so keys with a common beginning share the work.
+/* Makes the key of all parts added so far. The builder keeps these parts. A caller may add more
+ * parts and make a second key, so keys with a common beginning share the work.
  *
  * @ret_key  [out] one reference, to be released with kiln_key_release
  * Returns KILN_OK; the builder's first error; KILN_E_INVALID: NULL; KILN_E_NO_MEMORY. Threads: one
  * at a time. Blocks: never. */
 KILN_API kiln_status kiln_key_builder_finish(const kiln_key_builder *builder, kiln_key **ret_key);
 
-/* Makes a key from an encoding, such as the one inside an entry. Every length in it is checked.
+/* Makes a key from an encoding, such as the one inside an entry. Every length in it is checked. If
+ * the encoding is that of a stripped key, the new key equals the whole key. A cache of objects
+ * (kiln/cache.h) nevertheless treats the two as different keys: it does not find under one an
+ * object that was cached under the other.
  *
  * @bytes    copied
  * @size     in bytes
@@ -126,8 +130,8 @@ KILN_API void kiln_key_release(kiln_key **key);
  */
 KILN_API kiln_digest kiln_key_digest(const kiln_key *key);
 
-/* Returns the key's encoding, which lives as long as the key. @ret_size receives its size in bytes.
- * Threads: any. Blocks: never. */
+/* Returns the key's encoding, which is valid as long as the key. @ret_size receives its size in
+ * bytes. Threads: any. Blocks: never. */
 KILN_API const void *kiln_key_encoding(const kiln_key *key, size_t *ret_size);
 
 /* Returns 1 if all parts are equal in name, order and bytes, otherwise 0. A part that is stripped

@@ -75,7 +75,7 @@ class key_builder
         kiln_key_builder_free(&builder_);
     }
 
-    /* Adds a text or other bytes, including zero bytes. */
+    /* Adds a string, as text or as arbitrary bytes; it may contain NULs. */
     key_builder &add(const char *name, const std::string &bytes)
     {
         return add(name, bytes.data(), bytes.size());
@@ -99,7 +99,7 @@ class key_builder
         return builder_;
     }
 
-    /* Makes the key of everything that was added. */
+    /* Makes the key of all parts that were added. */
     key finish() const
     {
         kiln_key *made = nullptr;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All of Kiln in C++11: RAII over the C calls, whose comments hold here too. Header only. Each
- * header in kiln/ that declares objects has a counterpart that ends in .hpp. kiln/onednn.hpp and
- * kiln/sycl.hpp use the names that users of oneDNN and of SYCL's runtimes know.
+ * All of Kiln in C++11: classes that own the objects of the C calls. The comments of the C headers
+ * apply here too. Header only. Each header in kiln/ that declares objects has a counterpart that
+ * ends in .hpp. kiln/onednn.hpp and kiln/sycl.hpp use the names that users of oneDNN and of SYCL's
+ * runtimes know.
  *
- * kiln/status.hpp says how failures are reported: thrown, or returned.
+ * kiln/status.hpp describes how failures are reported: thrown, or returned.
  */
 #ifndef KILN_HPP
 #define KILN_HPP

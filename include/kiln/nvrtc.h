@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVRTC's device ops, for contexts of kiln/program.h. This header needs none of NVIDIA's, and the
- * library links neither NVRTC nor the driver: both are opened when a device is created.
+ * NVRTC's device ops, for contexts of kiln/program.h. This header includes none of NVIDIA's
+ * headers, and the library links neither NVRTC nor the driver: both are opened when a device is
+ * created.
  *
  * The options of a program are words separated by blanks. A word may be enclosed in double quotes,
  * which are removed. --kiln-name-expression=TEXT is not an option of NVRTC: it adds a name
- * expression to the program, so kernels can be found by it and their lowered names can be obtained.
+ * expression to the program, so that kernels can be found by this expression and their lowered
+ * names can be obtained.
  */
 #ifndef KILN_NVRTC_H
 #define KILN_NVRTC_H
@@ -36,7 +38,7 @@ typedef struct kiln_nvrtc_device_params {
      * options of a program may override it. */
     const char *architecture;
 
-    /* Headers that programs include by these names without a file; copied. May be NULL if
+    /* In-memory headers, and the names under which programs include them; copied. May be NULL if
      * header_count is 0. */
     size_t header_count;
     const char *const *header_names;
@@ -46,8 +48,8 @@ typedef struct kiln_nvrtc_device_params {
                                 patterns, ended by NULL; copied; NULL: none */
 } kiln_nvrtc_device_params;
 
-/* Creates a device for the ops. The libnvrtc stays loaded and is watched from then on, for which
- * Kiln stays loaded too.
+/* Creates a device for the ops. From then on, Kiln watches which files the libnvrtc reads. For
+ * that, the libnvrtc and Kiln stay loaded.
  *
  * @params      read during the call; NULL: all defaults
  * @ret_device  [out] to be freed with kiln_nvrtc_device_free
@@ -61,18 +63,19 @@ KILN_API kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *param
  * programs and kernels that use the device must have been freed before. */
 KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
 
-/* Returns the ops for such devices; static. Their programs, obtained from kiln_program_handle, can
- * be passed to the calls below. Their kernels are what cuLaunchKernel takes. NVRTC sees a source as
- * "program.cu" in the working directory.
+/* Returns the ops for such devices, which are static. The programs of these ops, as
+ * kiln_program_handle returns them, can be passed to the calls below. Their kernels can be passed
+ * to cuLaunchKernel. NVRTC sees a source as "program.cu" in the working directory.
  *
- * A description stands for the files as they are when it is made, or when its program is first
- * built or loaded after one of them changed, whichever is later. Once its files have changed, a
- * description stays outdated, even if they change back. Making a description examines every file
- * that the program is known to read. If NVRTC can't be watched, programs are built each time, and
- * kiln_program_desc_get_caching says so. */
+ * A description stands for the files that its program reads, as they are when the description is
+ * made. Kiln learns which files these are when this process first builds or loads the program; a
+ * description that was made before stands for the files as they are at that time. If the files
+ * change later, the description stays outdated, even if they change back. Making a description
+ * examines every file that the program is known to read. If NVRTC can't be watched, programs are
+ * built each time, and kiln_program_desc_get_caching reports that. */
 KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
 
-/* The output of the NVRTC function of the same name. */
+/* The outputs of a program. Each is what the NVRTC function of the same name returns. */
 typedef enum kiln_nvrtc_output {
     KILN_NVRTC_LOG = 0,
     KILN_NVRTC_PTX = 1,
@@ -82,12 +85,12 @@ typedef enum kiln_nvrtc_output {
     KILN_NVRTC_NVVM = 5
 } kiln_nvrtc_output;
 
-/* Returns an output of a program, found or built, as the NVRTC function of that name would. Texts
- * include their closing zero.
+/* Returns an output of a program that was found or built, as the NVRTC function of that name would.
+ * Texts include their terminating NUL.
  *
  * @program    a program of these ops: what kiln_program_handle returns, not the kiln_program
  * @output     a kiln_nvrtc_output
- * @ret_bytes  [out] lives as long as the program; empty if NVRTC returns nothing
+ * @ret_bytes  [out] valid as long as the program; empty if NVRTC returns nothing
  * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: this NVRTC has no such output. Threads: any. Blocks:
  * never. */
 KILN_API kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output,
@@ -97,47 +100,28 @@ KILN_API kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output,
  *
  * @program     as above
  * @expression  as in the options
- * @ret_name    [out] lives as long as the program
+ * @ret_name    [out] valid as long as the program
  * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: not named, or not valid. Threads: any. Blocks: never.
  */
 KILN_API kiln_status kiln_nvrtc_get_lowered_name(const void *program, const char *expression,
                                                  const char **ret_name);
 
-/* What NVRTC found when it looked up a path while it was watched. */
-typedef enum kiln_nvrtc_finding {
-    KILN_NVRTC_FOUND_NOTHING = 1,
-    KILN_NVRTC_FOUND_FILE = 2,
-    KILN_NVRTC_FOUND_FOLDER = 3,
-    KILN_NVRTC_FOUND_LINK = 4,    /* NVRTC read the target of a link */
-    KILN_NVRTC_PROGRAM_FOLDER = 5 /* no path was looked up: the program has to be in that folder */
-} kiln_nvrtc_finding;
-
-/* A file or path that a result depends on. Later versions may append members. */
-typedef struct kiln_nvrtc_read {
-    const char *path;        /* lives as long as the entry */
-    uint32_t found;          /* a kiln_nvrtc_finding */
-    int counts_from_program; /* 1: the path is relative to the program's folder, which isn't known;
-                                otherwise 0 */
-    uint64_t size;           /* of a file, in bytes */
-    kiln_status now; /* KILN_OK: unchanged; KILN_MISS: changed; KILN_E_UNSUPPORTED: unknown here */
-} kiln_nvrtc_read;
-
-/* Lists what a result was made from, by an entry of NVRTC: of programs under `kiln run`, or of the
- * ops. Such an entry holds a few results of one program, the newest first. If nothing in the list
- * has changed, the result is found, provided that the C library folds constants in the same way,
- * which is not reported here. Relative paths start at the working directory.
+/* Lists the files and paths that a result was made from. The entry is one of NVRTC, which `kiln
+ * run` or the ops stored. Such an entry contains a few results of the same program, the newest
+ * first. A later build finds the result if nothing in the list has changed and the C library folds
+ * constants in the same way; this function does not report the latter. Relative paths start at the
+ * working directory. The program's folder is not known.
  *
  * @entry   borrowed; not NULL
  * @result  the number of the result, from 0
- * @visit   called for each read; a result other than 0 ends the walk
+ * @visit   called for each read, on this thread
  * @user    passed to @visit; may be NULL
- * Returns KILN_OK; KILN_MISS: the entry holds fewer results; KILN_E_UNSUPPORTED: it is an entry of
- * another kind, or of an earlier version, which is not found any more; KILN_E_CORRUPT, perhaps
- * after some calls of @visit; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading
- * files. */
+ * Returns KILN_OK; KILN_MISS: the entry contains fewer results; KILN_E_UNSUPPORTED: it is not an
+ * entry of NVRTC, or has an earlier format, which is no longer used; KILN_E_CORRUPT, perhaps after
+ * some calls of @visit; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files.
+ */
 KILN_API kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result,
-                                          int (*visit)(void *user, const kiln_nvrtc_read *read),
-                                          void *user);
+                                          kiln_read_fn visit, void *user);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,7 @@
  *     const kiln::program program(kiln::program_desc(programs, described));
  *     const kiln_bytes ptx = kiln::nvrtc_output(program, KILN_NVRTC_PTX);
  *
- * This header needs none of NVIDIA's.
+ * This header includes none of NVIDIA's headers.
  */
 #ifndef KILN_NVRTC_HPP
 #define KILN_NVRTC_HPP
@@ -45,8 +45,8 @@ class nvrtc_device
         return static_cast<bool>(device_);
     }
 
-    /* Returns the parameters of a context of this device alone, otherwise with all defaults. They
-     * point into this object. */
+    /* Returns the parameters of a context that has only this device, with all other members at
+     * their defaults. They point into this object. */
     kiln_program_context_params context_params() const noexcept
     {
         return context_params(params<kiln_program_context_params>());
@@ -72,8 +72,9 @@ class nvrtc_device
     void *handle_;
 };
 
-/* Returns what the NVRTC function of that name would. Texts include their closing zero. The bytes
- * live as long as the program. Empty: NVRTC returns nothing, or has no such output. */
+/* Returns what the NVRTC function of that name would return. Texts include their terminating NUL.
+ * The bytes are valid as long as the program. They are empty if NVRTC returns nothing or has no
+ * such output. */
 inline kiln_bytes nvrtc_output(const program &of, kiln_nvrtc_output output)
 {
     kiln_bytes bytes = kiln_bytes();
@@ -81,8 +82,8 @@ inline kiln_bytes nvrtc_output(const program &of, kiln_nvrtc_output output)
     return bytes;
 }
 
-/* Returns the lowered name of an expression that the program's options named; it lives as long as
- * the program. Null: the expression was not named, or is not valid. */
+/* Returns the lowered name of an expression that the program's options named; it is valid as long
+ * as the program. Returns null if the expression was not named or is not valid. */
 inline const char *nvrtc_lowered_name(const program &of, const std::string &expression)
 {
     const char *name = nullptr;

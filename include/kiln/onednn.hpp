@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kiln by the names of oneDNN's proposals, in C++11: the persistent cache, primitives and their
- * blobs, and the constant tensor cache. Header only, over kiln/persistent.h, kiln/program.h and
- * kiln/constant.h, whose comments hold here too.
+ * Kiln with the names of oneDNN's proposals, in C++11: the persistent cache, primitives and their
+ * blobs, and the constant tensor cache. Header only. The comments of kiln/persistent.h,
+ * kiln/program.h and kiln/constant.h apply here too.
  *
  *     kiln::set_persistent_cache_dir(directory);
  *     kiln::set_persistent_cache_capacity(512);
@@ -49,7 +49,7 @@ inline status persistent_set(std::uint32_t changed, kiln_persistent_settings set
     return check(kiln_persistent_set(&settings));
 }
 
-/* Returns the setting that switches a kind; 0: there is no such kind. */
+/* Returns the flag of the setting that switches a kind on or off; 0: there is no such kind. */
 inline std::uint32_t persistent_switch(engine::kind kind)
 {
     if (kind == engine::kind::cpu) {
@@ -71,7 +71,7 @@ inline kiln_persistent_settings persistent_get()
 
 } // namespace detail
 
-/* Switches the persistent cache for a kind of engine.
+/* Switches the persistent cache on or off for a kind of engine.
  *
  * @enable  0 or 1; both kinds are on by default, so the capacity alone decides */
 inline status set_persistent_cache(int enable, engine::kind kind)
@@ -81,7 +81,7 @@ inline status set_persistent_cache(int enable, engine::kind kind)
     return detail::persistent_set(detail::persistent_switch(kind), settings);
 }
 
-/* Returns the switch of a kind, which may be true although the capacity is 0. */
+/* Returns whether the cache is switched on for a kind. It may be, although the capacity is 0. */
 inline bool get_persistent_cache(engine::kind kind)
 {
     detail::check(detail::persistent_switch(kind) ? KILN_OK : KILN_E_INVALID);
@@ -107,7 +107,7 @@ inline int get_persistent_cache_capacity()
 
 /* Sets the directory.
  *
- * @dir  empty, the default: a directory of Kiln's own in the working directory */
+ * @dir  empty, the default: a separate directory in the working directory */
 inline status set_persistent_cache_dir(const std::string &dir)
 {
     if (!detail::is_text(dir)) {
@@ -118,7 +118,7 @@ inline status set_persistent_cache_dir(const std::string &dir)
     return detail::persistent_set(KILN_PERSISTENT_DIR, settings);
 }
 
-/* Returns the directory as it was set; a relative one begins with "./". */
+/* Returns the directory that was set; a relative one begins with "./". */
 inline std::string get_persistent_cache_dir()
 {
     kiln_persistent_settings settings = params<kiln_persistent_settings>();
@@ -158,7 +158,7 @@ inline status open_persistent_cache(engine::kind kind)
     return detail::check(kiln_persistent_open(detail::number_of(kind), &described), &described);
 }
 
-/* Returns the entry of a key; empty: there is none that can be used. */
+/* Returns the entry of a key; empty: there is no entry that can be used. */
 inline entry find_persistent(engine::kind kind, const key &wanted)
 {
     kiln_entry *found = nullptr;
@@ -169,7 +169,7 @@ inline entry find_persistent(engine::kind kind, const key &wanted)
     return entry(found);
 }
 
-/* Stores an entry. Returns whether it is kept: a cache that can't keep it does not fail its caller.
+/* Stores an entry. Returns whether it is kept; does not throw if the cache can't keep it.
  */
 inline bool keep_persistent(engine::kind kind, const entry &kept)
 {
@@ -320,12 +320,12 @@ inline status get_constant_tensor_cache_capacity(engine::kind kind, int index, s
     return detail::get_budget(detail::budget_of(kind, index), size, policy);
 }
 
-/* Functions for one device by its runtime's handle. They return status::miss if no backend has
- * bound it. */
+/* Functions that identify a device by its runtime's handle. */
 namespace interop
 {
 
-/* Sets the capacity of one device. */
+/* Sets the capacity of one device. If no backend has bound the handle yet, the capacity takes
+ * effect when one does. */
 inline status set_constant_tensor_cache_capacity(
     const void *device, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
@@ -333,11 +333,31 @@ inline status set_constant_tensor_cache_capacity(
     return detail::set_budget(detail::budget_of(device), size, policy);
 }
 
-/* Reads the capacity of one device. */
+/* Reads the capacity of one device. Returns status::miss if no backend has bound the handle, and
+ * nothing was set for it. */
 inline status get_constant_tensor_cache_capacity(const void *device, std::size_t *size,
                                                  constant_tensor_cache_policy *policy = nullptr)
 {
     return detail::get_budget(detail::budget_of(device), size, policy);
+}
+
+/* Sets the capacity of a sycl::device, by its handle: see device_handle. Fails with
+ * status::invalid_arguments if the device has no handle. */
+template <typename Device, typename Backend = detail::sycl_backend<Device>>
+status set_constant_tensor_cache_capacity(
+    const Device &device, std::size_t size,
+    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
+{
+    return set_constant_tensor_cache_capacity(device_handle(device), size, policy);
+}
+
+/* Reads the capacity of a sycl::device. Fails with status::invalid_arguments if the device has no
+ * handle. */
+template <typename Device, typename Backend = detail::sycl_backend<Device>>
+status get_constant_tensor_cache_capacity(const Device &device, std::size_t *size,
+                                          constant_tensor_cache_policy *policy = nullptr)
+{
+    return get_constant_tensor_cache_capacity(device_handle(device), size, policy);
 }
 
 } // namespace interop

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OpenCL's device ops, for contexts of kiln/program.h; what Kiln knows about OpenCL drivers, for
- * tools that explain a key; and build requests left by other processes. This header needs none of
- * OpenCL's, and the library links no OpenCL. Handles are the caller's own. Functions are supplied
- * by the caller, or loaded from the system's libOpenCL.so.1 when they are needed.
+ * OpenCL's device ops, for contexts of kiln/program.h. The header also has functions that report
+ * what Kiln knows about OpenCL drivers, for tools that explain a key, and functions that serve
+ * capture requests of other processes. This header includes none of OpenCL's headers, and the
+ * library does not link OpenCL. Handles are the caller's own. The caller may supply the OpenCL
+ * functions; otherwise Kiln loads the system's libOpenCL.so.1 when it needs them.
  */
 #ifndef KILN_OPENCL_H
 #define KILN_OPENCL_H
@@ -34,7 +35,8 @@ typedef struct kiln_opencl_device_params {
                                 patterns, ended by NULL; copied; NULL: none */
 } kiln_opencl_device_params;
 
-/* Creates a device for the ops. Their programs are cl_program, and their kernels cl_kernel.
+/* Creates a device for the ops. The programs of these ops are of type cl_program, and their kernels
+ * of type cl_kernel.
  *
  * @context     a cl_context; retained until the device is freed
  * @device      a cl_device_id of @context; retained until the device is freed
@@ -52,13 +54,14 @@ KILN_API kiln_status kiln_opencl_device_new(void *context, void *device,
 KILN_API void kiln_opencl_device_free(kiln_opencl_device **device);
 
 /* Returns the ops for a device, which are static and depend on the driver; NULL for NULL. Intel's
- * and NVIDIA's drivers return binaries cheaply (KILN_CAPTURE_CHEAP). PoCL takes seconds, and the
- * cost in other drivers is unknown; for these (KILN_CAPTURE_DEAR) a context writes nothing to disk
- * by itself. It still finds what a store has, and blobs can be obtained
- * (kiln_program_get_cache_blob). Under `kiln run`, a separate process captures what PoCL built. */
+ * and NVIDIA's drivers return binaries cheaply (KILN_CAPTURE_CHEAP). PoCL takes seconds to return
+ * one, and the cost with other drivers is unknown. For PoCL and all other drivers
+ * (KILN_CAPTURE_EXPENSIVE), a context writes nothing to disk by itself. It still finds what a store
+ * has, and blobs can be obtained (kiln_program_get_cache_blob). Under `kiln run`, a separate
+ * process captures what PoCL built. */
 KILN_API const kiln_device_ops *kiln_opencl_ops(const kiln_opencl_device *device);
 
-/* ---- what is known of drivers ---- */
+/* ---- facts about drivers ---- */
 
 /* Receives one line of a report. @name and @value are valid during the call; @value may be NULL. */
 typedef void (*kiln_opencl_report_fn)(void *user, const char *name, const char *value);
@@ -88,17 +91,33 @@ KILN_API kiln_status kiln_opencl_report_environment(const char *platform_name,
 KILN_API kiln_status kiln_opencl_report_driver_files(void *platform, const char *platform_name,
                                                      kiln_opencl_report_fn report, void *user);
 
-/* Does the same without the libraries that the driver is linked to: reports its own library, and
- * the files that its compiler loads. These are the same in all processes that use this driver. The
- * linked libraries may differ between processes, which may have different versions linked in or
- * search in different places (LD_LIBRARY_PATH). */
+/* Does the same as kiln_opencl_report_driver_files, without the libraries that the driver is linked
+ * to: reports its own library, and the files that its compiler loads. These are the same in all
+ * processes that use this driver. The linked libraries may differ between processes, which may have
+ * different versions linked in or search in different places (LD_LIBRARY_PATH). */
 KILN_API kiln_status kiln_opencl_report_own_driver_files(void *platform, const char *platform_name,
                                                          kiln_opencl_report_fn report, void *user);
 
-/* ---- requests: builds whose results are too expensive to capture where they were built ---- */
+/* Lists what a result was made from, as kiln_nvrtc_each_read does, for an entry of a build that may
+ * read files (its key has the part "reads"). For PoCL, the program's folder is the folder of PoCL's
+ * own cache, to which PoCL writes each source; the current variables name this folder.
+ *
+ * @entry   borrowed; not NULL
+ * @result  the number of the result, from 0
+ * @visit   called for each read, on this thread
+ * @user    passed to @visit; may be NULL
+ * Returns KILN_OK; KILN_MISS: the entry contains fewer results; KILN_E_UNSUPPORTED: the entry is
+ * not one of such a build, or has an earlier format, which is no longer used; KILN_E_CORRUPT,
+ * perhaps after some calls of @visit; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any, while no
+ * thread sets variables. Blocks: on reading files. */
+KILN_API kiln_status kiln_opencl_each_read(const kiln_entry *entry, size_t result,
+                                           kiln_read_fn visit, void *user);
+
+/* ---- capture requests: builds whose results are captured in a different process ---- */
 
 /* How long a request (an entry of KILN_ENTRY_REQUEST) is valid, in seconds. A request without a
- * payload was given up; for the same time it keeps the request from being made again. */
+ * payload is one that was given up; for the same time, it prevents programs from making the request
+ * again. */
 #define KILN_OPENCL_REQUEST_AGE_S (7 * 24 * 3600)
 
 /* Reports the variables of the process that left a request. A process that serves it needs these
@@ -112,15 +131,15 @@ KILN_API kiln_status kiln_opencl_report_own_driver_files(void *platform, const c
 KILN_API kiln_status kiln_opencl_report_request(const kiln_entry *request,
                                                 kiln_opencl_report_fn report, void *user);
 
-/* Repeats the build of a request, captures it and stores the result. The caller must be a process
- * of its own that has the request's variables and no others: this call changes to the request's
+/* Repeats the build of a request, captures it and stores the result. The caller must be a separate
+ * process that has the request's variables and no others: this call changes to the request's
  * working directory, loads libOpenCL.so.1 and a driver, and may crash with them. The request itself
  * stays in the store.
  *
  * @store    not NULL
  * @request  borrowed; not NULL
  * @more     further patterns (KILN_KEY_ENV), ended by NULL; NULL: none
- * @error    may be NULL; says why the call failed
+ * @error    may be NULL; describes the failure
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: not a request, or given up; KILN_E_UNSUPPORTED:
  * the build can't be repeated, because its inputs, the driver or the machine changed; KILN_E_BUILD;
  * KILN_E_NO_MEMORY; what kiln_store_put returns. Threads: one. Blocks: on the build. */

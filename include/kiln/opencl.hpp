@@ -5,7 +5,7 @@
  *     const kiln::opencl_device device(context, id);
  *     kiln::program_context programs(device.context_params());
  *
- * This header needs none of OpenCL's.
+ * This header includes none of OpenCL's headers.
  */
 #ifndef KILN_OPENCL_HPP
 #define KILN_OPENCL_HPP
@@ -46,8 +46,8 @@ class opencl_device
         return static_cast<bool>(device_);
     }
 
-    /* Returns the parameters of a context of this device alone, otherwise with all defaults. They
-     * point into this object. */
+    /* Returns the parameters of a context that has only this device, with all other members at
+     * their defaults. They point into this object. */
     kiln_program_context_params context_params() const noexcept
     {
         return context_params(params<kiln_program_context_params>());

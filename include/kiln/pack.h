@@ -2,7 +2,8 @@
  *
  * A pack: entries in one file that never changes, to be shipped with an application or a container
  * image. A pack is read as a store: its location is "pack:FILE", alone or in a chain after a
- * directory, as in "/var/cache/app|pack:/usr/share/app/app.kpack". docs/packs.md describes packs.
+ * directory, as in "/var/cache/app|pack:/usr/share/app/app.kpack". kiln_store_copy (store_tools.h)
+ * unpacks it into a different store. docs/packs.md describes packs.
  *
  *     kiln_pack_writer *writer = NULL;
  *     if (kiln_pack_writer_open(path, NULL, &writer, &error) == KILN_OK) {
@@ -28,7 +29,8 @@ extern "C" {
 typedef struct kiln_pack_writer kiln_pack_writer;
 
 enum {
-    KILN_PACK_STRIP_KEYS = 1u /* parts longer than 32 bytes, mainly sources, are kept as digests */
+    KILN_PACK_STRIP_KEYS =
+        1u /* parts longer than 32 bytes, mainly sources, are stored as digests */
 };
 
 /* How a pack is written. */
@@ -46,7 +48,7 @@ typedef struct kiln_pack_params {
  * @path        where the pack will be; kiln_pack_writer_finish replaces a file of that name
  * @params      read during the call; NULL: all defaults
  * @ret_writer  [out] to be given to kiln_pack_writer_finish or kiln_pack_writer_abandon
- * @error       may be NULL; names the file and says what was wrong
+ * @error       may be NULL; names the file and describes the failure
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: unknown flags or fields; KILN_E_DENIED;
  * KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: on the file
  * system. */
@@ -54,7 +56,7 @@ KILN_API kiln_status kiln_pack_writer_open(const char *path, const kiln_pack_par
                                            kiln_pack_writer **ret_writer, kiln_error *error);
 
 /* Adds a copy of an entry, compressed. If two entries have the same digest, the pack keeps the
- * first. If the call fails, the entry is not in the pack, which can still be finished.
+ * first. If the call fails, the pack does not contain the entry, but can still be finished.
  *
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: a request, which belongs to one machine;
  * KILN_E_TOO_LARGE; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Threads: one at a time. Blocks: on
@@ -69,7 +71,7 @@ typedef struct kiln_pack_report {
 
 /* Writes the pack in an order that does not depend on the order of the calls, syncs it to disk, and
  * gives it its name. Frees the writer in any case and sets the pointer to NULL. After a failure, a
- * file that had the name before is still there.
+ * file that already had the name is still there, unchanged.
  *
  * @ret_report  [in, out] with its struct_size set; may be NULL
  * @error       may be NULL
@@ -80,46 +82,6 @@ KILN_API kiln_status kiln_pack_writer_finish(kiln_pack_writer **writer,
 
 /* Discards a pack and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_pack_writer_abandon(kiln_pack_writer **writer);
-
-enum {
-    KILN_UNPACK_TRUST = 1u /* copy entries although nothing authenticates them */
-};
-
-/* Which entries are copied from a pack. */
-typedef struct kiln_unpack_params {
-    size_t struct_size;
-    uint32_t flags;       /* KILN_UNPACK_… or-ed */
-    const char *key_file; /* absolute path of a signing key; only entries that are signed with it
-                             are copied; NULL: none */
-} kiln_unpack_params;
-
-/* How many entries were copied, and how many were not. */
-typedef struct kiln_unpack_report {
-    size_t struct_size;
-    uint64_t taken;           /* put into the store */
-    uint64_t present;         /* the store had a sound entry of the same key */
-    uint64_t unauthenticated; /* not signed, or not with this key */
-    uint64_t damaged;         /* damaged, or of a newer format */
-    uint64_t refused; /* refused by the store; also requests, which a pack should not have */
-} kiln_unpack_report;
-
-/* Puts the entries of a pack into a store, uncompressed. Without a key file and without
- * KILN_UNPACK_TRUST nothing is read.
- *
- * @path        of the pack: a file that belongs to this user or to root and that nobody else may
- *              write
- * @params      read during the call; not NULL
- * @into        the store; not NULL
- * @ret_report  [in, out] with its struct_size set; not NULL
- * @error       may be NULL
- * Returns KILN_OK, even if some entries were not copied; KILN_E_INVALID; KILN_E_UNAUTHENTICATED:
- * neither a key file nor KILN_UNPACK_TRUST was given; KILN_E_READONLY: the store is;
- * KILN_E_CORRUPT: the file is not a pack, or a part of its index is damaged and the other entries
- * were copied; KILN_E_VERSION; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: on
- * reading and writing. */
-KILN_API kiln_status kiln_pack_unpack(const char *path, const kiln_unpack_params *params,
-                                      kiln_store *into, kiln_unpack_report *ret_report,
-                                      kiln_error *error);
 
 #ifdef __cplusplus
 }

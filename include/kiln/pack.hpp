@@ -15,7 +15,7 @@
 namespace kiln
 {
 
-/* A pack that is being written. Its name does not exist before finish. */
+/* A pack that is being written. Its file has no name before finish. */
 class pack_writer
 {
   public:
@@ -54,21 +54,6 @@ class pack_writer
   private:
     detail::owner<kiln_pack_writer, kiln_pack_writer_abandon> writer_;
 };
-
-/* Puts the entries of a pack into a store: those that a signing key authenticates, or all if
- * @chosen says so.
- *
- * @ret_report  [in, out] with its struct_size set; not null */
-inline status unpack(const std::string &path, const kiln_unpack_params &chosen, const store &into,
-                     kiln_unpack_report *ret_report = nullptr)
-{
-    kiln_error described = params<kiln_error>();
-    const kiln_status code =
-        detail::is_text(path)
-            ? kiln_pack_unpack(path.c_str(), &chosen, into.get(), ret_report, &described)
-            : KILN_E_INVALID;
-    return detail::check(code, &described);
-}
 
 } // namespace kiln
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A persistent cache for a whole process, controlled by a few settings: a directory, its capacity,
- * and a switch for each engine kind. It serves the contexts of programs that were given
+ * and a switch for each engine kind. It serves program contexts that were created with
  * kiln_persistent_source, and callers of kiln_persistent_get and kiln_persistent_put.
  *
  *     kiln_persistent_settings on = {.struct_size = sizeof on,
@@ -13,15 +13,15 @@
  *         kiln_persistent_put(KILN_ENGINE_GPU, built);
  *     }
  *
- * Nothing is kept until a capacity is set. All settings may change at any time; operations under
- * way continue with the store that they began with. A change of directory, policy or capacity
+ * Nothing is kept until a capacity is set. All settings may change at any time; operations that are
+ * under way continue with the store that they began with. A change of directory, policy or capacity
  * closes the store after its queued entries have been written, and the next use opens it with the
  * new settings. What is on disk stays, except for entries that a smaller capacity removes. The
- * store is also closed when the last of those contexts is freed.
+ * store is also closed when the last of these program contexts is freed.
  *
- * All calls: KILN_E_INVALID means an argument that is none of the named values; it changes nothing.
- * Any thread may make any call. The environment is not read: kiln/config.h has profile onednn for
- * that.
+ * All calls: KILN_E_INVALID means that an argument is not one of the named values; the call has
+ * then changed nothing. Any thread may make any call. The environment is not read; for that,
+ * kiln/config.h has the profile onednn.
  *
  * Source: oneDNN's persistent cache, option 1 (docs/seeds.md, P4 to P33).
  */
@@ -43,8 +43,8 @@
 extern "C" {
 #endif
 
-/* The directory of the entries unless one is set: a directory of Kiln's own inside the working
- * directory at the time when the store is opened. Nothing else there is touched. */
+/* The directory of the entries if none is set: a separate directory inside the working directory at
+ * the time when the store is opened. Nothing else in the working directory is touched. */
 #define KILN_PERSISTENT_DEFAULT_DIR "./kiln_persistent_cache"
 
 /* ---- settings ---- */
@@ -65,8 +65,8 @@ typedef struct kiln_persistent_settings {
     size_t struct_size;
     uint32_t changed; /* the settings to change: KILN_PERSISTENT_… or-ed, at least one */
 
-    /* 0 or 1: the switch of each engine kind. Both are 1 by default, so the capacity alone decides.
-     * Switching off deletes nothing. The store is closed once both are off. */
+    /* 0 or 1: whether the cache is on for each engine kind. Both are 1 by default, so the capacity
+     * alone decides. Switching off deletes nothing. The store is closed once both are off. */
     int32_t cpu, gpu;
 
     /* How much disk space the entries of all kinds together may occupy, in MiB. Reducing it trims
@@ -86,11 +86,11 @@ typedef struct kiln_persistent_settings {
      * digits, _ and -, at most 31 characters, and not v1. NULL or "", the default: none. */
     const char *backend;
 
-    /* Receives lines that say why the store could not be opened, or what it skipped; zeroed, the
+    /* Receives lines that report why the store could not be opened, or what it skipped; zeroed, the
      * default: they are dropped. Lines may come from the thread that writes. The function may make
      * all calls of this header; if it closes the store on that thread, the store is closed soon
      * afterwards. Its user pointer is borrowed until a different log has been set and all
-     * operations of that time have ended. */
+     * operations that were running at that time have ended. */
     kiln_log log;
 } kiln_persistent_settings;
 
@@ -106,10 +106,11 @@ KILN_API kiln_status kiln_persistent_set(const kiln_persistent_settings *setting
 /* Reads all settings.
  *
  * @ret_settings  [in, out] with its struct_size set
- * @texts         [out] room for the texts that @ret_settings points to; NULL: the texts are not
- *                wanted, and are NULL in @ret_settings. A relative directory begins with "./"
- * @size          [in, out] the size of @texts in bytes, and then the size that is needed; NULL only
- *                if @texts is NULL and the size is not wanted
+ * @texts         [out] room for the texts that @ret_settings points to; NULL: the caller does not
+ *                need the texts, and they are NULL in @ret_settings. A relative directory begins
+ *                with "./"
+ * @size          [in] the size of @texts in bytes; [out] the size that is needed; may be NULL only
+ *                if @texts is NULL
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE: @texts is too small, and only @size was
  * written. Blocks: while another thread changes settings. */
 KILN_API kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_settings,
@@ -124,8 +125,8 @@ KILN_API kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_
  * Returns NULL if there is no such kind. */
 KILN_API const kiln_store_source *kiln_persistent_source(uint32_t kind);
 
-/* Opens the store of a kind now, unless it is open, and reports why it can't be opened. Other calls
- * do not try again to open a store before a setting changes; this call does.
+/* Opens the store of a kind now, unless it is open, and reports why it can't be opened. After a
+ * failure, other calls do not try to open the store again before a setting changes; this call does.
  *
  * @kind   a kiln_engine_kind
  * @error  may be NULL
@@ -140,8 +141,8 @@ KILN_API kiln_status kiln_persistent_get(uint32_t kind, const kiln_key *key,
                                          kiln_entry **ret_entry);
 
 /* Stores an entry, as kiln_store_put does, which replaces an entry of the same key. Returns
- * KILN_MISS if the cache is off for the kind; nothing was kept then. Blocks: as
- * kiln_persistent_get. */
+ * KILN_MISS if the cache is off for the kind; then nothing was stored. Blocks: as
+ * kiln_persistent_get does. */
 KILN_API kiln_status kiln_persistent_put(uint32_t kind, const kiln_entry *entry);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs and kernels of a device context: each is built once, kept while there is room, and found
- * again by the next process. Also cache blobs, for callers that keep binaries themselves.
- * docs/programs.md describes both.
+ * Programs and kernels of a device context. Each program is built once, kept in memory while there
+ * is room, and found in a store by later processes. Callers that keep binaries themselves use cache
+ * blobs. docs/programs.md describes both.
  *
  *     const kiln_program_context_params in = {.struct_size = sizeof in, .ops = ops,
  *                                             .devices = &device, .device_count = 1,
@@ -20,16 +20,17 @@
  * Release these in this order: descriptions, the context, the device, the store. Threads that share
  * a kernel hold kiln_kernel_lock while they set its arguments and enqueue it.
  *
- * A description contains everything that decides a build. It is examined once, when it is made, so
- * a look-up hashes neither code nor names. A program is found in memory, otherwise in the store,
- * otherwise it is built: by one thread of one process, while the others wait. A kernel belongs to
- * its program and leaves the cache with it. A program or kernel that is held stays valid whatever
- * happens to the caches.
+ * A description contains everything that decides a build. Its inputs are examined and hashed once,
+ * when it is made, so a look-up hashes neither code nor names. A program is looked up in memory,
+ * then in the store. If neither has it, one thread of one process builds it, and all other threads
+ * and processes that ask for it wait. A kernel belongs to its program and is removed from the cache
+ * with it. A program or kernel that is held stays valid even if it is removed from the caches.
  *
- * All calls: KILN_E_INVALID, which changes nothing, means a NULL that is not allowed, or a
- * parameter structure with a non-zero field that this version does not know. Any thread may make
- * any call unless its comment says otherwise. The environment is read only by kiln/config.h, for
- * callers that ask for it.
+ * All calls: KILN_E_INVALID means that an argument is NULL although its comment does not allow
+ * that, or that a parameter structure has a non-zero field that this version does not know. The
+ * call has then changed nothing. Any thread may make any call unless its comment says otherwise.
+ * None of these calls reads settings from the environment; kiln/config.h does, for callers that
+ * want them.
  *
  * Source: SYCL's kernel and program cache (docs/seeds.md, S1 to S76 and E1 to E22), and for blobs
  * oneDNN's persistent cache, option 2 (P34 to P49).
@@ -50,11 +51,10 @@
 extern "C" {
 #endif
 
-/* A device context of the caller's, with its map of programs and its map of kernels. Objects that
- * were made in it may outlive it and can still be used: programs and kernels that are held keep
- * their handles and blobs, and a kernel that is made from such a program belongs to its caller
- * alone, because nothing is kept any more. The device and its ops must outlive all these objects.
- */
+/* A device context of the caller, with its map of programs and its map of kernels. Objects that
+ * were made in a context may outlive it and can still be used. Programs and kernels that are held
+ * keep their handles and blobs. A kernel that is made after the context was freed belongs to its
+ * caller alone, because no map keeps it. The device and its ops must outlive all these objects. */
 typedef struct kiln_program_context kiln_program_context;
 
 /* What a program is built from, and for which device. Immutable and reference-counted. A
@@ -74,7 +74,7 @@ typedef struct kiln_kernel kiln_kernel;
 
 /* ---- contexts ---- */
 
-/* Which programs are kept. Others are built for each caller. */
+/* Which programs are kept. All other programs are built for each caller. */
 typedef enum kiln_program_rules {
     KILN_RULES_ALL = 0,   /* all programs whose inputs are known, including those from source */
     KILN_RULES_IMAGES = 1 /* only device images: neither programs built from source nor programs
@@ -98,42 +98,44 @@ typedef struct kiln_program_context_params {
     void *const *devices;       /* not NULL; the list is copied, the devices are borrowed */
     size_t device_count;        /* at least 1 */
 
-    /* The store on disk: borrowed, and to be closed after the context was freed. NULL: see
-     * store_source. */
+    /* The store on disk. Borrowed: close it after the context was freed. NULL: store_source is
+     * used. */
     kiln_store *store;
-    /* Selects the store for each request if the context has none of its own, as
-     * kiln_persistent_source does. NULL: memory only. */
+    /* Selects the store for each request if store is NULL. kiln_persistent_source returns such an
+     * object. NULL: programs are kept in memory only. */
     const kiln_store_source *store_source;
     uint32_t rules; /* a kiln_program_rules */
 
-    /* The bounds of the programs map, as in kiln_cache_params. The size of a program is that of its
-     * binary, if the device reports that cheaply; otherwise that of its code. */
+    /* The bounds of the programs map, as in kiln_cache_params. The size of a program is the size of
+     * its binary if the device reports that cheaply; otherwise it is the size of its code. */
     uint64_t max_programs; /* 0: 1024; or KILN_UNLIMITED */
     uint64_t max_bytes;    /* 0: 256 MiB; or KILN_UNLIMITED */
     uint32_t policy;       /* a kiln_policy */
     uint32_t flags;        /* KILN_CACHE_… or-ed */
     uint64_t max_kernels;  /* bound of the kernels map; 0: 65,536; or KILN_UNLIMITED */
 
-    /* The smallest and largest code, in bytes, whose program is kept on disk. Both 0: any. */
+    /* The smallest and largest size of code, in bytes, whose program is kept on disk. Both 0: any
+     * size. */
     uint64_t min_stored_bytes, max_stored_bytes;
 
     /* Build options from the environment: @replaced takes the place of an image's own options,
-     * @appended follows them. Copied. */
+     * and @appended follows these. Copied. */
     kiln_build_options replaced, appended;
 
-    /* Name, version and source revision of the library that embeds Kiln, which decide what it makes
-     * of an image; part of each key. Copied; NULL: none. */
+    /* Name, version and source revision of the library that embeds Kiln. They are part of each key,
+     * because they affect what is built from an image. Copied; NULL: none. */
     const char *library;
 } kiln_program_context_params;
 
-/* Creates an empty context. Devices that the ops declare interchangeable count as one: what is
- * built for the first of them serves all.
+/* Creates an empty context. Devices that the ops declare interchangeable count as one: a program
+ * that was built for the first of them is used for all of them.
  *
  * @params       read during the call
  * @ret_context  [out] to be freed with kiln_program_context_free
  * Returns KILN_OK; KILN_E_INVALID: also if the ops lack a function that kiln/device.h requires;
- * KILN_E_NO_MEMORY; what the ops' identity returns, except KILN_E_UNSUPPORTED: the context then
- * builds programs and keeps none. Blocks: as identity does. */
+ * KILN_E_NO_MEMORY; any other error that the ops' identity returns, except KILN_E_UNSUPPORTED: the
+ * context is created nevertheless, but builds programs without keeping any. Blocks: as identity
+ * does. */
 KILN_API kiln_status kiln_program_context_new(const kiln_program_context_params *params,
                                               kiln_program_context **ret_context);
 
@@ -148,9 +150,10 @@ KILN_API void kiln_program_context_free(kiln_program_context **context);
  * Returns KILN_OK; KILN_TIMEOUT; KILN_E_INVALID. Blocks: at most @timeout_ns. */
 KILN_API kiln_status kiln_program_context_drain(kiln_program_context *context, uint64_t timeout_ns);
 
-/* Sets the capacity of the programs map. A larger one keeps everything. A smaller one evicts the
- * excess, by the policy, with its kernels. 0 for either limit empties the map and disables it: each
- * caller then builds for itself, or loads from the store. Nothing on disk changes.
+/* Sets the capacity of the programs map. A larger capacity evicts nothing. A smaller one evicts
+ * programs, with their kernels, in the order of the policy until the map fits. 0 for either limit
+ * empties the map and disables it: each caller then builds for itself, or loads from the store.
+ * Nothing on disk changes.
  *
  * @max_bytes    or KILN_UNLIMITED
  * @max_entries  or KILN_UNLIMITED
@@ -174,18 +177,71 @@ KILN_API void kiln_program_context_clear(kiln_program_context *context);
  * has no programs. */
 KILN_API size_t kiln_program_context_remove_image(kiln_program_context *context, uint64_t image);
 
-/* Read the counters of the programs map, and of the kernels map, as kiln_cache_get_stats does.
+/* Read the counters of the programs map, and of the kernels map, as kiln_cache_get_stats does. A
+ * program that was removed from its map counts as lingering as long as one of its kernels is held.
  * Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_program_context_get_program_stats(kiln_program_context *context,
                                                             kiln_cache_stats *ret_stats);
 KILN_API kiln_status kiln_program_context_get_kernel_stats(kiln_program_context *context,
                                                            kiln_cache_stats *ret_stats);
 
+/* ---- listeners ---- */
+
+/* What a listener of a map receives. */
+typedef struct kiln_program_event {
+    size_t struct_size;
+    uint32_t kind;   /* KILN_EVENT_… of kiln/cache.h */
+    uint32_t reason; /* a kiln_eviction, with KILN_EVENT_EVICTED */
+    /* The members below are 0 with KILN_EVENT_CLEARED. What they point to is valid during the call.
+     */
+    const kiln_key *key; /* the key of the program, or of the kernel's program;
+                            kiln_program_desc_key returns an equal key for the program's
+                            descriptions */
+    const char *name;    /* the name of the kernel, or the name in the program's description, which
+                            may be NULL */
+    void *handle;        /* the backend's, such as a cl_program or a cl_kernel */
+    uint64_t bytes;      /* size of a program; 0 for a kernel */
+} kiln_program_event;
+
+/* Called outside all locks, on the thread that caused the event, before the call that caused it
+ * returns. It may call the context. If events happen on several threads, their notices may not
+ * arrive in the order of the events. */
+typedef void (*kiln_program_listener_fn)(void *user, const kiln_program_event *event);
+
+/* Add a listener to the programs map, or to the kernels map. It receives the events that happen
+ * from now on, as with kiln_cache_listen. When a program is removed from its map, its kernels are
+ * removed first, with KILN_EVICTED_REMOVED. A use of a kernel may also be reported as a hit of its
+ * program. When the context is freed, its listeners receive the evictions, but not
+ * KILN_EVENT_CLEARED, and are removed.
+ *
+ * @events    KILN_EVENT_… or-ed, at least one
+ * @listener  called for each such event, from any thread
+ * @user      passed to @listener; borrowed until the listener is removed; may be NULL
+ * @ret_id    [out] identifies the listener for the calls below that remove one
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. Blocks: never. */
+KILN_API kiln_status kiln_program_context_listen_programs(kiln_program_context *context,
+                                                          uint32_t events,
+                                                          kiln_program_listener_fn listener,
+                                                          void *user, uint64_t *ret_id);
+KILN_API kiln_status kiln_program_context_listen_kernels(kiln_program_context *context,
+                                                         uint32_t events,
+                                                         kiln_program_listener_fn listener,
+                                                         void *user, uint64_t *ret_id);
+
+/* Remove a listener from the programs map, or from the kernels map. When the call returns, the
+ * listener is not running on another thread and will not be called again. A call from inside a
+ * listener of either map of the context does not wait: the removed listener is not called again,
+ * but a call of it that has begun may still be running. An unknown id is ignored, and so is NULL.
+ * Blocks: while the listener runs on another thread. */
+KILN_API void kiln_program_context_unlisten_programs(kiln_program_context *context, uint64_t id);
+KILN_API void kiln_program_context_unlisten_kernels(kiln_program_context *context, uint64_t id);
+
 /* ---- descriptions ---- */
 
 /* The origin of a program, for the rules. */
 typedef enum kiln_program_origin {
-    KILN_ORIGIN_OF_FORM = 0, /* an image with KILN_SOURCE_IL, source with KILN_SOURCE_TEXT */
+    KILN_ORIGIN_OF_FORM = 0, /* decided by the form: an image with KILN_SOURCE_IL, source with
+                                KILN_SOURCE_TEXT */
     /* A device image, for example one that a compiler put into the executable. */
     KILN_ORIGIN_IMAGE = 1,
     KILN_ORIGIN_SOURCE = 2 /* created at run time */
@@ -200,14 +256,14 @@ typedef struct kiln_program_desc_params {
     uint32_t origin; /* a kiln_program_origin */
     kiln_bytes code;
     const kiln_program_desc *const
-        *linked; /* the programs to be compiled, each with its own options, and linked in this
-                    order; all of the same context and device */
+        *linked; /* the programs to compile, each with its own options, and then to link in this
+                    order; all must have the same context and device */
     size_t linked_count;
 
-    /* How it is built. The compiler gets the options of the image, or instead those with which the
-     * environment replaces them; then those that the environment appends; then those of the caller.
-     * The same holds for the linker. A build in one step gets the compiler's options, then the
-     * linker's. */
+    /* How it is built. The compiler gets three groups of options in this order: the options of the
+     * image, or those with which the environment replaces them; the options that the environment
+     * appends; and the options of the caller. The linker gets its options in the same order. A
+     * build in one step gets the compiler's options, then the linker's. */
     kiln_build_options image_options, options;
     const kiln_spec_constant *constants; /* in any order, each id once */
     size_t constant_count;
@@ -218,15 +274,15 @@ typedef struct kiln_program_desc_params {
 } kiln_program_desc_params;
 
 /* Makes a description: examines everything that decides the build, including included files, and
- * makes the key. Later changes are not noticed, but if the inputs have changed by the time that the
- * program is built, the result is given to its builder alone.
+ * makes the key. Later changes of these inputs are not noticed. However, if they have changed when
+ * the program is built, only the caller that built it gets the result.
  *
  * @params    read during the call
  * @ret_desc  [out] one reference, to be released with kiln_program_desc_release
  * @error     may be NULL
  * Returns KILN_OK, even if the inputs of the build are unknown: the program is then not cached;
- * KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY; what else the ops' describe and revision
- * return. Blocks: on reading files. */
+ * KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY; any other error that the ops' describe or
+ * revision returns. Blocks: on reading files. */
 KILN_API kiln_status kiln_program_desc_new(kiln_program_context *context,
                                            const kiln_program_desc_params *params,
                                            kiln_program_desc **ret_desc, kiln_error *error);
@@ -237,8 +293,8 @@ KILN_API kiln_program_desc *kiln_program_desc_retain(const kiln_program_desc *de
 /* Releases a reference and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_program_desc_release(kiln_program_desc **desc);
 
-/* Returns the key under which a store has the program, and which `kiln why` compares. It lives as
- * long as @desc. NULL: the inputs of the build are unknown, or @desc is NULL. */
+/* Returns the key under which a store has the program, and which `kiln why` compares. It is valid
+ * as long as @desc. NULL: the inputs of the build are unknown, or @desc is NULL. */
 KILN_API const kiln_key *kiln_program_desc_key(const kiln_program_desc *desc);
 
 /* Why a program is not kept. */
@@ -246,11 +302,12 @@ typedef enum kiln_uncached {
     KILN_UNCACHED_NOT = 0,     /* it is kept */
     KILN_UNCACHED_SOURCE = 1,  /* KILN_RULES_IMAGES: built from source */
     KILN_UNCACHED_LINKED = 2,  /* KILN_RULES_IMAGES: linked from several programs */
-    KILN_UNCACHED_INTEROP = 3, /* a handle of the user's own */
+    KILN_UNCACHED_INTEROP = 3, /* made from a handle of the user (kiln_program_adopt) */
     KILN_UNCACHED_DEVICE = 4,  /* the inputs of the device's builds are unknown */
     KILN_UNCACHED_INPUTS = 5,  /* the inputs of this program's build are unknown */
-    KILN_UNCACHED_OFF = 6,     /* the map is disabled; there is no store, or it is read-only */
-    KILN_UNCACHED_SIZE = 7,    /* its code is smaller or larger than the context keeps on disk */
+    KILN_UNCACHED_OFF = 6,     /* the map is disabled; or there is no store, or it is read-only */
+    KILN_UNCACHED_SIZE = 7,    /* its code is smaller than min_stored_bytes or larger than
+                                  max_stored_bytes */
     KILN_UNCACHED_CAPTURE = 8  /* the device gives no binaries, or only at a cost that Kiln does not
                                   impose on the application, as with PoCL: see kiln/opencl.h */
 } kiln_uncached;
@@ -261,12 +318,13 @@ KILN_API const char *kiln_uncached_text(uint32_t uncached);
 /* Whether a program is kept, and if not, why. */
 typedef struct kiln_program_caching {
     size_t struct_size; /* set by the caller */
-    uint32_t memory;    /* a kiln_uncached: of the maps. A kernel is kept if its program is */
-    uint32_t store;     /* a kiln_uncached: of the disk */
-    char text[240];     /* for messages: the first reason, with its cause; "" if both are kept */
+    uint32_t memory;    /* a kiln_uncached, for the maps; a kernel is kept if its program is kept */
+    uint32_t store;     /* a kiln_uncached, for the disk */
+    char text[240];     /* for messages: the first reason, with its cause; "" if the program is kept
+                           in memory and on disk */
 } kiln_program_caching;
 
-/* Reports whether a program is cached, and if not, why, by the present settings. Entries that a
+/* Reports whether a program is cached with the current settings, and if not, why. Entries that a
  * store already has are found even if the store is read-only or the device gives no binaries.
  *
  * @ret_caching  [in, out] with its struct_size set
@@ -294,41 +352,88 @@ typedef struct kiln_program_result {
     uint32_t from;      /* a kiln_program_from */
     int32_t waited;     /* 1: another thread or process built it meanwhile; otherwise 0 */
     /* How long it took to build the program, to load it from the store, and to wait for another
-     * builder. 0 if that did not happen, and for programs that were not looked up. */
+     * builder. Each is 0 if this step did not happen. All are 0 for programs that were not looked
+     * up. */
     uint64_t build_ns, load_ns, wait_ns;
-    kiln_status store; /* why the store did not have it: KILN_MISS, KILN_E_CORRUPT, …; KILN_OK if it
-                          had it, or was not asked */
+    kiln_status store; /* why the store did not return the program: KILN_MISS, KILN_E_CORRUPT, …;
+                          KILN_OK if it did, or was not asked */
 } kiln_program_result;
 
-/* Finds a program in memory, otherwise in the store, otherwise builds it. If the device is out of
- * resources, or host or device memory is exhausted, all programs and kernels of this context that
- * nobody holds are evicted, and the operation is tried once more. A store that fails counts as a
- * miss.
+/* Finds a program in memory or in the store, or else builds it. If the device is out of resources,
+ * or host or device memory is exhausted, the call evicts all programs and kernels of this context
+ * that are not in use, waits until other threads have freed the objects that they evicted, and
+ * tries the operation once more. A program is in use as long as one of its kernels is. If the store
+ * fails, that counts as a miss.
  *
  * @ret_program  [out] one hold, to be released with kiln_program_release
  * @ret_result   [in, out] with its struct_size set; may be NULL
  * @error        may be NULL; for KILN_E_BUILD it receives the beginning of the build log
- * Returns KILN_OK; KILN_E_BUILD, to the builder and to all waiters, and with
- * KILN_CACHE_RETAIN_FAILURES to all later callers; KILN_E_RESOURCES, KILN_E_NO_MEMORY and other
- * errors of the device, and KILN_E_BUILD if the inputs changed during the build: to the builder
- * alone, and one of the waiters tries again; KILN_E_UNSUPPORTED: the device can't link, or does not
- * accept code of this form; KILN_E_CYCLE: the build would wait for itself; KILN_E_INVALID. Blocks:
- * on the build, by this or another caller; not if the program is in memory. */
+ * Returns KILN_OK; KILN_E_BUILD; KILN_E_UNSUPPORTED: the device can't link, or does not accept code
+ * of this form; KILN_E_INVALID; KILN_E_RESOURCES, KILN_E_NO_MEMORY and other errors of the device;
+ * KILN_E_CYCLE: the build would wait for itself. If the device returns KILN_E_BUILD,
+ * KILN_E_UNSUPPORTED or KILN_E_INVALID, the builder and all waiters get that error, and with
+ * KILN_CACHE_RETAIN_FAILURES all later callers do too. If the device returns a different error, or
+ * if the inputs changed during the build, only the builder gets the error, and one of the waiters
+ * tries once more; if that fails too, all waiters get the second error. Blocks: on the build, by
+ * this or another caller; never if the program is in memory. */
 KILN_API kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,
                                       kiln_program_result *ret_result, kiln_error *error);
 
-/* Makes a hold on a program of the user's own, so kernels can be obtained from it like from any
- * other. Nothing of it is cached.
+/* Options of kiln_program_obtain. */
+typedef struct kiln_program_params {
+    size_t struct_size;
+    /* How long to wait for a build by another caller or process. 0 or KILN_UNLIMITED: the caller
+     * sets no limit. KILN_NO_WAIT: do not wait. */
+    uint64_t wait_ns;
+} kiln_program_params;
+
+/* Does the same as kiln_program_get, with options.
+ *
+ * @params  read during the call; NULL: all defaults
+ * Returns what kiln_program_get returns; KILN_TIMEOUT: another thread is still building it. If
+ * another process is still building the program, this process builds it too. Blocks: on loading or
+ * building it here, and on builds by others, at most @params->wait_ns. */
+KILN_API kiln_status kiln_program_obtain(const kiln_program_desc *desc,
+                                         const kiln_program_params *params,
+                                         kiln_program **ret_program,
+                                         kiln_program_result *ret_result, kiln_error *error);
+
+/* Looks for a program in memory, and never builds, loads or waits.
+ *
+ * @ret_program  [out] with KILN_OK one hold, to be released with kiln_program_release
+ * @ret_pending  [out] with KILN_BUSY the pending answer (kiln/cache.h): pass it to
+ *               kiln_program_wait, and in the end to kiln_pending_drop
+ * Returns KILN_OK; KILN_BUSY: another thread is building it; KILN_MISS: kiln_program_get would
+ * build or load it; the failure that memory keeps for this program; KILN_E_INVALID;
+ * KILN_E_NO_MEMORY. Blocks: never. */
+KILN_API kiln_status kiln_program_find(const kiln_program_desc *desc, kiln_program **ret_program,
+                                       kiln_pending **ret_pending, kiln_error *error);
+
+/* Waits for a pending program.
+ *
+ * @pending      as returned by kiln_program_find
+ * @wait_ns      as in kiln_reserve_params
+ * @ret_program  [out] one hold, to be released with kiln_program_release
+ * @error        may be NULL
+ * Returns KILN_OK; KILN_TIMEOUT; KILN_MISS: the build ended without a program, or its program is
+ * not shared, so kiln_program_get would build; KILN_E_CYCLE; the failure of the build;
+ * KILN_E_INVALID; KILN_E_NO_MEMORY. Blocks: at most @wait_ns. */
+KILN_API kiln_status kiln_program_wait(kiln_pending *pending, uint64_t wait_ns,
+                                       kiln_program **ret_program, kiln_error *error);
+
+/* Makes a hold on a program that the user has built, so that kernels can be obtained from it like
+ * from any other. The program is not cached.
  *
  * @device       index into the devices of the context
- * @handle       the backend's; released by the ops' release_program together with the last hold
+ * @handle       the backend's handle; the ops' release_program releases it when the last hold is
+ *               released
  * @ret_program  [out] one hold, to be released with kiln_program_release
  * Returns KILN_OK; KILN_E_INVALID, KILN_E_NO_MEMORY: the handle is still the caller's. Blocks:
  * never. */
 KILN_API kiln_status kiln_program_adopt(kiln_program_context *context, size_t device, void *handle,
                                         kiln_program **ret_program);
 
-/* Returns the backend's handle, such as a cl_program, which lives as long as the hold. NULL for
+/* Returns the backend's handle, such as a cl_program, which is valid as long as the hold. NULL for
  * NULL. */
 KILN_API void *kiln_program_handle(const kiln_program *program);
 
@@ -361,14 +466,15 @@ KILN_API kiln_kernel_desc *kiln_kernel_desc_retain(const kiln_kernel_desc *desc)
 /* Releases a reference and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_kernel_desc_release(kiln_kernel_desc **desc);
 
-/* Finds a kernel, or makes it; if its program isn't there, obtains that first, as kiln_program_get
- * does. If the kernel is in memory, this hashes no text, takes no lock and allocates nothing. All
- * callers hold the same kernel while it is kept, including its arguments: see kiln_kernel_lock.
+/* Finds a kernel, or makes it. If its program is not in memory, the call first obtains the program,
+ * as kiln_program_get does. If the kernel is in memory, the call hashes no text, takes no lock and
+ * allocates nothing. While a kernel is kept, all callers hold the same kernel and share its
+ * arguments: see kiln_kernel_lock.
  *
  * @ret_kernel  [out] one hold, to be released with kiln_kernel_release
  * @error       may be NULL
  * Returns what kiln_program_get returns; KILN_MISS: the program has no kernel of that name. Blocks:
- * as kiln_program_get. */
+ * as kiln_program_get does. */
 KILN_API kiln_status kiln_kernel_get(const kiln_kernel_desc *desc, kiln_kernel **ret_kernel,
                                      kiln_error *error);
 
@@ -380,7 +486,7 @@ KILN_API kiln_status kiln_kernel_get(const kiln_kernel_desc *desc, kiln_kernel *
  * @device      index into the devices of the context: the one that the kernel will run on
  * @ret_kernel  [out] one hold, to be released with kiln_kernel_release
  * @error       may be NULL
- * Returns as kiln_kernel_get. Blocks: as the ops' kernel does. */
+ * Returns what kiln_kernel_get returns. Blocks: as the ops' kernel does. */
 KILN_API kiln_status kiln_program_get_kernel(kiln_program *program, const char *name, size_t device,
                                              kiln_kernel **ret_kernel, kiln_error *error);
 
@@ -390,15 +496,16 @@ KILN_API void kiln_kernel_section_enter(kiln_program_context *context, kiln_sect
 
 /* Returns the backend's handle of a kernel that is in memory, or NULL. Builds nothing, waits for
  * nothing, and takes no hold. Counts as a use of the program too. Only one thread at a time may use
- * each kernel, unless the device's kernels may be shared: there is no hold to lock here, which
- * kiln_kernel_get provides. Neither argument may be NULL; unchecked, for speed. */
+ * a kernel that was peeked at, unless the device lets threads share kernels: kiln_kernel_lock can't
+ * be used, because it needs a hold, such as kiln_kernel_get returns. Neither argument may be NULL;
+ * unchecked, for speed. */
 KILN_API void *kiln_kernel_peek(const kiln_section *section, const kiln_kernel_desc *desc);
 
-/* Returns the backend's handle, such as a cl_kernel, which lives as long as the hold. NULL for
+/* Returns the backend's handle, such as a cl_kernel, which is valid as long as the hold. NULL for
  * NULL. */
 KILN_API void *kiln_kernel_handle(const kiln_kernel *kernel);
 
-/* Returns the backend's handle of the kernel's program, which lives as long as the hold on the
+/* Returns the backend's handle of the kernel's program, which is valid as long as the hold on the
  * kernel. NULL for NULL. */
 KILN_API void *kiln_kernel_program_handle(const kiln_kernel *kernel);
 
@@ -418,9 +525,9 @@ KILN_API void kiln_kernel_release(kiln_kernel **kernel);
 /* ---- cache blobs ---- */
 
 /* Returns the ID of a description's blob. The ID covers everything that decides the build, and
- * Kiln's own version and source revision. Equal descriptions have equal IDs in every process. The
- * meaning of the bytes is not documented, and there are some thousands of them: for a file name,
- * make a key with the ID as its only part, and use the digest of that key.
+ * Kiln's own version and source revision. Equal descriptions have equal IDs in every process. An ID
+ * has some thousands of bytes, and their meaning is not documented. For a file name, make a key
+ * with the ID as its only part, and use the digest of that key.
  *
  * @ret_size  [out] in bytes; 0 if there are no blobs: the device gives no binaries, or the inputs
  *            of the build are unknown
@@ -432,16 +539,18 @@ KILN_API kiln_status kiln_program_desc_cache_blob_id(const kiln_program_desc *de
 
 /* Copies a program's blob: a binary from which the same description makes the program without
  * building it. The blob is obtained from the device on the first call, and kept with the program,
- * among whose bytes it counts from then on: later calls return equal bytes.
+ * so later calls return equal bytes. From then on, the blob is part of the program's size. If
+ * several threads make the first call at the same time, each may call the device, but all get the
+ * same bytes.
  *
- * @size  [in] of @blob; [out] of the program's blob; 0 if that is empty, which is valid: building
- *        costs nothing that a blob could save
- * @blob  [out] NULL: only the size is wanted
+ * @size  [in] the size of @blob in bytes; [out] the size of the program's blob; 0 if that blob is
+ *        empty, which is valid: a blob would not make this program cheaper to build
+ * @blob  [out] NULL: the caller needs only the size
  * Returns KILN_OK; KILN_E_TOO_LARGE: @blob is too small, and was not written; KILN_E_UNSUPPORTED,
- * with size 0: the program has no blob, for a reason that kiln_program_desc_cache_blob_id names,
- * because the binary is larger than the device gives, or because the inputs changed during the
- * build, so the program is not what the ID says; KILN_E_INVALID; KILN_E_NO_MEMORY; what the ops'
- * capture returns. Blocks: as capture does, with some devices for seconds. */
+ * with size 0: the program has no blob, for a reason that kiln_program_desc_cache_blob_id names; or
+ * its binary exceeds a limit of the device or of an entry; or the inputs changed during the build,
+ * so that the program does not correspond to the ID; KILN_E_INVALID; KILN_E_NO_MEMORY; what the
+ * ops' capture returns. Blocks: as capture does, with some devices for seconds. */
 KILN_API kiln_status kiln_program_get_cache_blob(const kiln_program *program, size_t *size,
                                                  uint8_t *blob);
 
@@ -449,7 +558,7 @@ KILN_API kiln_status kiln_program_get_cache_blob(const kiln_program *program, si
  * has the program, the call returns that and does not read the blob. A kept failure of its build is
  * discarded. The store is not used.
  *
- * @size         in bytes; 0: an empty blob, with which this is kiln_program_get
+ * @size         in bytes; 0: an empty blob, with which the call does the same as kiln_program_get
  * @blob         read during the call; nothing in it is trusted
  * @ret_program  [out] one hold, to be released with kiln_program_release
  * @ret_result   [in, out] with its struct_size set; may be NULL
@@ -457,9 +566,9 @@ KILN_API kiln_status kiln_program_get_cache_blob(const kiln_program *program, si
  * Returns what kiln_program_get returns; KILN_E_UNSUPPORTED: the program has no blobs, as
  * kiln_program_desc_cache_blob_id says; KILN_E_CORRUPT: not a blob, or damaged; KILN_E_VERSION: of
  * a newer format; KILN_E_REFUSED: the blob belongs to a different description, device, driver or
- * version, and @error names the part that differs, or the device does not accept it, or the inputs
- * of the build have changed. Nothing was built then. Blocks: on the device's load, or on a build by
- * another caller. */
+ * version, and @error names the part that differs, or the device does not accept the blob, or the
+ * inputs of the build have changed. If the blob was refused, nothing was built. Blocks: on the
+ * device's load, or on a build by another caller. */
 KILN_API kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, size_t size,
                                                          const uint8_t *blob,
                                                          kiln_program **ret_program,

@@ -9,16 +9,16 @@
  *     std::lock_guard<kiln::kernel> lock(blur); // if threads share it
  *     launch(blur.handle<cl_kernel>());
  *
- * Store and device are declared before the context, because they must outlive it.
+ * Declare the store and the device before the context, because they must outlive it.
  *
  * A program that keeps binaries elsewhere:
  *
  *     store_on_disk(desc.get_cache_blob_id(), program.get_cache_blob());
  *     kiln::program again(desc, load_from_disk(desc.get_cache_blob_id()));
  *
- * The device ops that make something may throw (kiln/device.h says which). The exception reaches
- * the caller for which they ran, and counts as a failure of that caller alone: nothing is kept, and
- * one of the threads that wait continues instead.
+ * Some device ops may throw (kiln/device.h names them). The exception reaches the caller for which
+ * the op ran, and counts as a failure of that caller alone: nothing is kept, and one of the threads
+ * that wait continues in its place.
  */
 #ifndef KILN_PROGRAM_HPP
 #define KILN_PROGRAM_HPP
@@ -26,9 +26,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <kiln/cache.hpp>
 #include <kiln/key.hpp>
 #include <kiln/program.h>
 #include <kiln/status.hpp>
@@ -76,7 +79,8 @@ class program_context
         return static_cast<bool>(context_);
     }
 
-    /* Waits until everything that was built is in the store. Returns timeout if it is not yet. */
+    /* Waits until everything that was built is in the store. Returns timeout if that takes longer.
+     */
     status drain(std::uint64_t timeout_ns)
     {
         return detail::check(kiln_program_context_drain(context_.get(), timeout_ns));
@@ -134,6 +138,59 @@ class program_context
   private:
     detail::owner<kiln_program_context, kiln_program_context_free> context_;
 };
+
+namespace detail
+{
+
+using listen_fn = kiln_status(kiln_program_context *, std::uint32_t, kiln_program_listener_fn,
+                              void *, std::uint64_t *);
+using unlisten_fn = void(kiln_program_context *, std::uint64_t);
+
+/* Passes the events of a map to a function until the listener is destroyed. */
+template <listen_fn *listen, unlisten_fn *unlisten> class map_listener
+{
+  public:
+    /* Starts listening.
+     *
+     * @context   must outlive the listener
+     * @events    KILN_EVENT_… or-ed
+     * @on_event  called for each event, from any thread; if it throws, the program terminates */
+    map_listener(const program_context &context, std::uint32_t events,
+                 std::function<void(const kiln_program_event &)> on_event)
+        : context_(context.get()), on_event_(std::move(on_event)), id_(0)
+    {
+        detail::check(listen(context_, events, notify, this, &id_));
+    }
+
+    map_listener(const map_listener &) = delete;
+    map_listener &operator=(const map_listener &) = delete;
+
+    /* Stops listening. When it returns, the function is not running on another thread. */
+    ~map_listener()
+    {
+        unlisten(context_, id_);
+    }
+
+  private:
+    static void notify(void *self, const kiln_program_event *event) noexcept
+    {
+        static_cast<map_listener *>(self)->on_event_(*event);
+    }
+
+    kiln_program_context *context_;
+    std::function<void(const kiln_program_event &)> on_event_;
+    std::uint64_t id_;
+};
+
+} // namespace detail
+
+/* Passes the events of a context's programs map to a function. */
+using program_listener = detail::map_listener<kiln_program_context_listen_programs,
+                                              kiln_program_context_unlisten_programs>;
+
+/* Passes the events of a context's kernels map to a function. */
+using kernel_listener = detail::map_listener<kiln_program_context_listen_kernels,
+                                             kiln_program_context_unlisten_kernels>;
 
 /* What a program is built from, and for which device. Immutable and shared. */
 class program_desc : public detail::reference<kiln_program_desc, detail::retain_program_desc,
@@ -215,7 +272,7 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
 
     kernel() = default;
 
-    /* Finds the kernel, or makes it, and if needed its program. Empty: the program has no kernel of
+    /* Finds or makes the kernel and, if needed, its program. Empty: the program has no kernel of
      * that name. */
     explicit kernel(const kernel_desc &desc) : kernel()
     {
@@ -226,7 +283,8 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
         *this = kernel(found);
     }
 
-    /* Returns the device runtime's handle, such as a cl_kernel, which lives as long as the hold. */
+    /* Returns the device runtime's handle, such as a cl_kernel, which is valid as long as the hold.
+     */
     template <typename Handle> Handle handle() const noexcept
     {
         return static_cast<Handle>(kiln_kernel_handle(get()));
@@ -251,6 +309,8 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
     }
 };
 
+class pending_program;
+
 /* A hold on a live program. A copy is a further hold. */
 class program : public detail::hold<kiln_program, detail::retain_program, kiln_program_release>
 {
@@ -259,7 +319,7 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
 
     program() = default;
 
-    /* Finds the program in memory, otherwise in the store, otherwise builds it.
+    /* Finds the program in memory or in the store, or else builds it.
      *
      * @ret_result  [in, out] with its struct_size set; may be null */
     explicit program(const program_desc &desc, kiln_program_result *ret_result = nullptr)
@@ -272,7 +332,28 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         *this = program(found);
     }
 
-    /* Makes the program from its blob; if the blob is empty, builds it. */
+    /* Does the same as the constructor above, with options. Empty: the wait for another builder
+     * timed out. */
+    program(const program_desc &desc, const kiln_program_params &options,
+            kiln_program_result *ret_result = nullptr)
+        : program()
+    {
+        kiln_program *found = nullptr;
+        kiln_error described = params<kiln_error>();
+        const kiln_status code =
+            kiln_program_obtain(desc.get(), &options, &found, ret_result, &described);
+        detail::check(code, &described);
+        *this = program(found);
+    }
+
+    /* Looks for the program in memory, and never builds, loads or waits. Empty: it is not in
+     * memory.
+     *
+     * @ret_pending  [out] not empty if another thread is building it */
+    static program find(const program_desc &desc, pending_program &ret_pending);
+
+    /* Makes the program from its blob; if the blob is empty, obtains the program as the first two
+     * constructors do. */
     program(const program_desc &desc, const std::vector<std::uint8_t> &cache_blob,
             kiln_program_result *ret_result = nullptr)
         : program()
@@ -285,8 +366,8 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         *this = program(found);
     }
 
-    /* Makes a hold on a program of the user's own, which is passed to it. Nothing of it is cached.
-     */
+    /* Makes a hold on a program that the user has built, which owns @handle from then on. The
+     * program is not cached. */
     static program adopt(const program_context &context, std::size_t device, void *handle)
     {
         kiln_program *adopted = nullptr;
@@ -311,7 +392,7 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return blob;
     }
 
-    /* Returns the kernel of a name; empty: there is none of that name.
+    /* Returns the kernel of a name; empty: there is no kernel of that name.
      *
      * @device  index into the devices of the context: the one that the kernel will run on */
     kernel get_kernel(const std::string &name, std::size_t device = 0) const
@@ -340,13 +421,50 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return caching().memory == KILN_UNCACHED_NOT;
     }
 
-    /* Returns the device runtime's handle, such as a cl_program, which lives as long as the hold.
-     */
+    /* Returns the device runtime's handle, such as a cl_program, which is valid as long as the
+     * hold. */
     template <typename Handle> Handle handle() const noexcept
     {
         return static_cast<Handle>(kiln_program_handle(get()));
     }
 };
+
+/* A program that another thread is building. */
+class pending_program : public detail::pending_answer
+{
+  public:
+    using detail::pending_answer::pending_answer;
+
+    pending_program() = default;
+
+    /* Waits for the program. Empty: the wait timed out; or the build ended without a program that
+     * can be shared, and the caller must make a program from the description.
+     *
+     * @wait_ns     how long to wait; 0: without limit; or KILN_NO_WAIT
+     * @ret_status  [out] success; timeout; or miss if the build ended without such a program; may
+     *              be null */
+    program wait(std::uint64_t wait_ns = 0, status *ret_status = nullptr) const
+    {
+        kiln_program *found = nullptr;
+        kiln_error described = params<kiln_error>();
+        const status code =
+            detail::check(kiln_program_wait(get(), wait_ns, &found, &described), &described);
+        if (ret_status) {
+            *ret_status = code;
+        }
+        return program(found);
+    }
+};
+
+inline program program::find(const program_desc &desc, pending_program &ret_pending)
+{
+    kiln_program *found = nullptr;
+    kiln_pending *pending = nullptr;
+    kiln_error described = params<kiln_error>();
+    detail::check(kiln_program_find(desc.get(), &found, &pending, &described), &described);
+    ret_pending = pending_program(pending);
+    return program(found);
+}
 
 /* A read section on a context's kernels. */
 class kernel_section

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters of what caching did, which add up over threads, processes and time.
+ * Counters of hits, misses, builds and the like, which add up over threads, processes and time.
  */
 #ifndef KILN_STATS_H
 #define KILN_STATS_H
@@ -36,13 +36,14 @@ typedef struct kiln_stats {
 } kiln_stats;
 
 /* Adds to the counters in a file, which is created (mode 0600) if it doesn't exist. Several
- * processes may do so concurrently. A file of a different kind is left alone.
+ * processes may do so concurrently. A file that does not contain counters is not changed.
  *
  * @path   a regular file that belongs to this user and that nobody else may write
  * @delta  what to add
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: a file of a different kind; KILN_E_DENIED;
- * KILN_E_IO: nothing was added, perhaps because another process held the file's lock. Threads: any.
- * Blocks: on that lock, for at most 5 ms; processes hold it for microseconds. */
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: the file does not contain counters;
+ * KILN_E_DENIED; KILN_E_IO: nothing was added, perhaps because another process held the file's
+ * lock. Threads: any. Blocks: on that lock, for at most 5 ms; processes hold it for microseconds.
+ */
 KILN_API kiln_status kiln_stats_add_to_file(const char *path, const kiln_stats *delta);
 
 /* Reads the counters in a file.

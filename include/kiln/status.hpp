@@ -3,8 +3,8 @@
  * kiln/status.h in C++11: failures, thrown or returned, as in all other C++ headers.
  *
  * A failure throws kiln::error. If exceptions are off, or KILN_NO_EXCEPTIONS is defined, calls that
- * return kiln::status return the failure; the others return something empty. All files of a program
- * must make the same choice.
+ * return kiln::status return the failure; all other calls return an empty object. All files of a
+ * program must make the same choice.
  */
 #ifndef KILN_STATUS_HPP
 #define KILN_STATUS_HPP
@@ -73,7 +73,7 @@ class error : public std::exception
     {
     }
 
-    /* A failure with a text, which is cut to the size of kiln_error's. */
+    /* A failure with a text, which is truncated to the size of kiln_error's text. */
     error(kiln_status code, const char *text) noexcept : described_()
     {
         described_.struct_size = sizeof described_;
@@ -140,13 +140,14 @@ inline status check(kiln_status code, const kiln_error *described = nullptr)
     return static_cast<status>(code);
 }
 
-/* Returns whether C calls see the whole text, which for them ends at the first zero byte. */
+/* Returns whether C calls receive the whole text: for them, a text ends at its first zero byte. */
 inline bool is_text(const std::string &bytes) noexcept
 {
     return bytes.find('\0') == std::string::npos;
 }
 
-/* A counted hold. Retain and Release are the C calls of T; View is T as other code may use it. */
+/* A counted hold on a T. Retain and Release are the C functions that retain and release it; View is
+ * T, or const T if it is immutable. */
 template <typename T, typename View, T *(*Retain)(View *), void (*Release)(T **)> class counted
 {
   public:
@@ -202,7 +203,8 @@ using reference = counted<T, const T, Retain, Release>;
 template <typename T, T *(*Retain)(T *), void (*Release)(T **)>
 using hold = counted<T, T, Retain, Release>;
 
-/* A C handle with one owner. Free is the C call of T, which sets its argument to NULL. */
+/* A C handle with one owner. Free is the C function that frees a T and sets the caller's pointer to
+ * NULL. */
 template <typename T, void (*Free)(T **)> class owner
 {
   public:

@@ -15,10 +15,11 @@
  *         kiln_store_close(&store);
  *     }
  *
- * docs/stores.md describes stores; docs/trust.md says which files and directories they trust.
+ * docs/stores.md describes stores; docs/trust.md describes which files and directories they trust.
  *
- * All calls: KILN_E_INVALID means a NULL that is not allowed, or a parameter structure with a
- * non-zero field that this version does not know. Any thread may make any call.
+ * All calls: KILN_E_INVALID means that an argument is NULL although its comment does not allow
+ * that, or that a parameter structure has a non-zero field that this version does not know. Any
+ * thread may make any call.
  */
 #ifndef KILN_STORE_H
 #define KILN_STORE_H
@@ -41,7 +42,7 @@ extern "C" {
  * A forked child may use it, but its leases remain the parent's. */
 typedef struct kiln_store kiln_store;
 
-/* The right of one process to build a key. The system releases it when the process dies. */
+/* The right of one process to build a key. The system releases it when the process ends. */
 typedef struct kiln_lease kiln_lease;
 
 enum {
@@ -49,21 +50,45 @@ enum {
     KILN_STORE_SYNC = 2u,      /* data is synced to disk before an entry is published */
     KILN_STORE_NO_LEASE = 4u,  /* every lease returns KILN_E_UNSUPPORTED */
     KILN_STORE_NO_CREATE = 8u, /* the directory must exist: for tools that only read */
-    /* The last key that was not found is kept for kiln_store_get_last_miss. Contexts of
-     * kiln/program.h note it; kiln_store_get does not. */
+    /* The store keeps the last key that was not found, for kiln_store_get_last_miss. Contexts of
+     * kiln/program.h record that key; kiln_store_get does not. */
     KILN_STORE_NOTE_MISSES = 16u,
     KILN_STORE_NO_TRIM_AT_CLOSE = 32u /* closing does not remove entries that exceed age or size */
 };
 
+/* How many files of trusted keys there are: root's, and the user's. */
+#define KILN_TRUSTED_KEY_FILES 2
+
+/* Credentials for stores on servers. Files are given by their absolute paths; NULL: none. A
+ * location may name other files. */
+typedef struct kiln_store_credentials {
+    size_t struct_size;
+    const char *http_token_file; /* its first line is the token that HTTP and HTTPS servers get */
+    const char *redis_password;  /* not a file, but the password itself, for Redis servers;
+                                    password-file= in a location takes precedence */
+    const char *secret_key_file; /* the key in this file signs the entries that are put */
+    /* The files of the keys whose signatures are believed. These files need not exist. Only the
+     * caller can name them; a location cannot. */
+    const char *trusted_key_files[KILN_TRUSTED_KEY_FILES];
+    /* For S3. If there is no access key, the file is used; if there is neither, requests are not
+     * signed. */
+    const char *aws_access_key_id, *aws_secret_access_key;
+    const char *aws_session_token;    /* of keys that expire; NULL: none */
+    const char *aws_credentials_file; /* a file of credentials as AWS's tools use it, of which the
+                                         section [default] is read */
+    const char *aws_region;           /* NULL: us-east-1 */
+} kiln_store_credentials;
+
 /* How a store is opened. */
 typedef struct kiln_store_params {
     size_t struct_size;
-    uint64_t max_bytes;        /* maximal size on disk; 0: 2 GiB; or KILN_UNLIMITED */
-    uint32_t flags;            /* KILN_STORE_… or-ed */
-    uint32_t stamp_interval_s; /* shortest time between two records of an entry's use, in seconds;
-                                  0: 3600 */
-    kiln_log log;              /* receives why the store disabled itself, and what it skipped */
-    const char *layout;        /* how files are named: kiln, sycl or onednn; NULL: kiln */
+    uint64_t max_bytes;      /* maximal size on disk; 0: 2 GiB; or KILN_UNLIMITED */
+    uint32_t flags;          /* KILN_STORE_… or-ed */
+    uint32_t use_interval_s; /* shortest time between two records of an entry's use, in seconds;
+                                0: 3600 */
+    kiln_log log;            /* receives lines that report why the store disabled itself, and what
+                                it skipped */
+    const char *layout;      /* how files are named: kiln, sycl or onednn; NULL: kiln */
     uint32_t policy; /* a kiln_policy except AUTO. A use is a get that found the entry; it is
                         recorded in the file's mtime, once an interval at most */
     uint64_t
@@ -72,31 +97,41 @@ typedef struct kiln_store_params {
         *key_file; /* absolute path of the signing key; NULL: entries are not authenticated */
     uint64_t
         max_entry_bytes; /* larger entries are neither put nor read; 0: 1 GiB; or KILN_UNLIMITED */
+    const struct kiln_store_credentials *credentials; /* for servers; NULL: none */
 } kiln_store_params;
 
 /* Opens a store. A missing directory is created (mode 0700), and its parents too; an existing one
  * is used if it belongs to this user and nobody else may write to it. The directory is not walked.
  *
  * If a signing key is given, each entry that is put is signed with it, and an entry without that
- * signature is a miss. Its file must hold 32 bytes, belong to this user, and be neither readable
- * nor writable by others. If the file can't be used, the store is not opened.
+ * signature is a miss. The file of the key must contain 32 bytes, belong to this user, and be
+ * neither readable nor writable by others. If the file can't be used, the store is not opened.
  *
- * @location   a directory, by an absolute path or one that begins with '.', taken literally; or a
- *             URL such as
- *             file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600&layout=sycl, with the
- *             further options policy=cost|lru|fifo|no_evict, max-age=DAYS, max-entry=1G and
- *             key-file=/path, which take precedence over @params; or a pack, pack:FILE (pack.h),
- *             which is read-only; or several of these, "a|b|c": a chain, which docs/chains.md
- *             describes
+ * A store on a server believes entries that are signed with a trusted key or with the signing key.
+ * Without a secret key and a signing key, it is read-only.
+ *
+ * @location   one of the following. A directory: an absolute path or one that begins with '.',
+ *             taken literally; or a URL such as
+ *             file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600&layout=sycl, with
+ *             the further options policy=cost|lru|fifo|no_evict, max-age=DAYS, max-entry=1G and
+ *             key-file=/path. The options of a URL take precedence over @params. A pack, which is
+ *             read-only: pack:FILE (pack.h). A Redis server: redis://[USER@]HOST[:PORT][/DATABASE],
+ *             rediss://… for TLS, or redis+unix:///path. An HTTP server:
+ *             http://[USER@]HOST[:PORT][/PATH] or https://…. A bucket of S3:
+ *             s3://BUCKET[/PREFIX]?endpoint=…&region=…. docs/fleet.md describes servers; opening a
+ *             store on a server does not contact the server. Several of these, "a|b|c": a chain,
+ *             which docs/chains.md describes
  * @params     read during the call; NULL: all defaults
  * @ret_store  [out] to be closed with kiln_store_close
- * @error      may be NULL; names the directory and says what was wrong
- * Returns KILN_OK; KILN_MISS: it doesn't exist, with NO_CREATE; KILN_E_INVALID; KILN_E_PARSE;
- * KILN_E_UNSUPPORTED: an unknown scheme, option or layout; KILN_E_DENIED: the directory has the
- * wrong owner or mode, is a symbolic link, or is not a directory, or the file of the signing key
- * has the wrong owner, mode, type or size; KILN_E_CORRUPT, KILN_E_VERSION: a pack that is damaged,
- * or of a newer format; KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. A chain opens if
- * one of its stores does. Blocks: on the file system. */
+ * @error      may be NULL; names the directory and describes the failure
+ * Returns KILN_OK; KILN_MISS: the directory doesn't exist, and KILN_STORE_NO_CREATE is set;
+ * KILN_E_INVALID; KILN_E_PARSE; KILN_E_UNSUPPORTED: an unknown scheme, option or layout, or a
+ * server without libkiln_remote; KILN_E_DENIED: the directory has the wrong owner or mode, is a
+ * symbolic link, or is not a directory, or a file of keys, a password, a token or credentials has
+ * the wrong owner, mode, type or size, or no key is trusted for a store on a server, or the secret
+ * key is revoked; KILN_E_CORRUPT, KILN_E_VERSION: a pack that is damaged, or of a newer format;
+ * KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. A chain opens if one of its stores
+ * does. Blocks: on the file system. */
 KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                                      kiln_store **ret_store, kiln_error *error);
 
@@ -106,18 +141,18 @@ KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_para
 KILN_API void kiln_store_close(kiln_store **store);
 
 /* Looks up and verifies an entry. An entry that is damaged, or not signed with the store's signing
- * key, is a miss, is counted, and will be replaced by the next put. A get writes nothing but the
- * time of the use, and in a chain copies of the entry to the stores before the one that had it.
+ * key, is a miss, is counted, and will be replaced by the next put. A get writes only the time of
+ * the use. In a chain, it also copies the entry into the stores before the one that had it.
  *
  * @ret_entry  [out] one reference, to be released with kiln_entry_release
- * Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: there, but damaged; KILN_E_UNAUTHENTICATED: there,
- * but not signed, or not with the store's signing key; KILN_E_VERSION: there, but of a newer
- * format; KILN_E_IO, KILN_E_DENIED; KILN_E_NO_MEMORY; KILN_E_INVALID. For a caller that wants the
- * entry, everything except KILN_OK is a miss. Threads: any. Blocks: on reading. */
+ * Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: the entry is damaged; KILN_E_UNAUTHENTICATED: it is
+ * not signed, not signed with a key that the store believes, or no longer valid; KILN_E_VERSION: it
+ * has a newer format; KILN_E_IO, KILN_E_DENIED; KILN_E_NO_MEMORY; KILN_E_INVALID. For a caller that
+ * wants the entry, everything except KILN_OK is a miss. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 
-/* The name of the first part of a request's key; no other key begins with it. Requests are not
- * counted among the entries. */
+/* The name of the first part of a capture request's key; no other key begins with it. Capture
+ * requests are not counted among the entries. */
 #define KILN_REQUEST_PART "request"
 
 /* Publishes an entry under its own key, completely or not at all. An existing entry is replaced,
@@ -126,48 +161,52 @@ KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln
  *
  * @entry  borrowed
  * Returns KILN_OK; KILN_EXISTS; KILN_E_INVALID: an entry of kind KILN_ENTRY_REQUEST without a
- * request's key, or the reverse; KILN_E_TOO_LARGE: the entry is larger than an entry or the whole
- * store may be; KILN_E_FULL: the disk is full, the store has size zero or is full and evicts
+ * request's key, or the reverse; KILN_E_TOO_LARGE: the entry exceeds the size limit of an entry or
+ * of the whole store; KILN_E_FULL: the disk is full, the store has size zero or is full and evicts
  * nothing, or the file would exceed RLIMIT_FSIZE, in which case no SIGXFSZ reaches the caller;
- * KILN_E_UNSUPPORTED: a stripped key in layout "sycl"; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED;
- * KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and, if the store is full, on trimming, in
- * slices of 5 ms, usually one. */
+ * KILN_E_UNSUPPORTED: a stripped key in layout "sycl", or a capture request in a store on a server;
+ * KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_NO_MEMORY. Threads: any. Blocks: on writing,
+ * and, if the store is full, on trimming, in slices of 5 ms, usually one. */
 KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
 
-/* Removes an entry.
+/* Removes an entry. On a server it is removed for all machines.
  *
  * Returns KILN_OK; KILN_MISS; KILN_EXISTS: an entry of a newer format, or unreadable, which stays;
  * KILN_BUSY: the entry stays, because another thread or process is removing a file of the same
- * name, or died while it did (a trim ends that after an hour); KILN_E_READONLY; KILN_E_IO;
- * KILN_E_DENIED; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on the file system. */
+ * name, or ended while it did (an hour later, a trim removes what it left); KILN_E_READONLY;
+ * KILN_E_IO; KILN_E_DENIED; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on the file
+ * system. */
 KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 
 /* Checks whether a get would find a file, without reading it. Returns KILN_OK; KILN_MISS;
  * KILN_E_IO; KILN_E_INVALID. Threads: any. Blocks: on the file system. */
 KILN_API kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key);
 
-/* Takes the right to build a key. The system's locks are used, so the death of a holder releases
- * the right at once. A caller that gets the lease must look in the store again, because another
- * process may have built meanwhile.
+/* Takes the right to build a key. Only one process of this machine has the lease at a time. If the
+ * store is on a server, or is a chain with a server, only one process of all machines has the
+ * lease. On one machine, a lease is a lock of the system, which releases it at once if its process
+ * ends; a server releases it within seconds. A caller that gets the lease must look in the store
+ * again, because another process may have built meanwhile.
  *
  * @wait_ns    how long to wait for another holder; 0: not at all
  * @ret_lease  [out] to be released with kiln_lease_release
  * Returns KILN_OK; KILN_BUSY: another process or thread still holds it after @wait_ns;
  * KILN_E_UNSUPPORTED: this store has no leases, so build without one; KILN_E_IO; KILN_E_NO_MEMORY;
- * KILN_E_INVALID. Threads: any. Blocks: at most @wait_ns, asleep between attempts. */
+ * KILN_E_INVALID. Threads: any. Blocks: at most @wait_ns, asleep between attempts; and
+ * on a server. */
 KILN_API kiln_status kiln_store_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
                                       kiln_lease **ret_lease);
 
 /* Releases a lease and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_lease_release(kiln_lease **lease);
 
-/* What a store holds, and what it did. */
+/* What a store contains, and what it did. */
 typedef struct kiln_store_stat {
     size_t struct_size;
-    kiln_stats totals; /* of all processes that used the store */
-    uint64_t entries;  /* without requests, here and in the totals */
-    uint64_t bytes;    /* of all files, as allocated on disk */
-    uint64_t max_bytes;
+    kiln_stats totals; /* the sum over all processes that used the store */
+    uint64_t entries;  /* without capture requests, here and in the totals */
+    uint64_t bytes;    /* of all files, as allocated on disk; on a server, of the entries' values */
+    uint64_t max_bytes; /* of the directories; 0: only servers are in use, which keep no totals */
 } kiln_store_stat;
 
 enum {
@@ -177,7 +216,7 @@ enum {
     KILN_STAT_KNOWN = 1u
 };
 
-/* Counts what a store holds.
+/* Counts what a store contains.
  *
  * @flags     KILN_STAT_… or-ed
  * @ret_stat  [in, out] with its struct_size set
@@ -194,23 +233,24 @@ KILN_API kiln_status kiln_store_get_stat(kiln_store *store, uint32_t flags,
  * at the latest when it is closed.
  *
  * @delta  what to add
- * Returns KILN_OK; KILN_E_READONLY; KILN_E_IO; KILN_E_INVALID. Threads: any. Blocks: on that lock,
- * for at most 5 ms. */
-KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta);
+ * Returns KILN_OK; KILN_E_READONLY: also a store on a server, which keeps no totals; KILN_E_IO;
+ * KILN_E_INVALID. Threads: any. Blocks: on that lock, for at most 5 ms. */
+KILN_API kiln_status kiln_store_add_stats(kiln_store *store, const kiln_stats *delta);
 
 /* What a trim did. */
 typedef struct kiln_trim_report {
     size_t struct_size;
     uint64_t removed, removed_bytes, entries,
-        bytes; /* entries and bytes: what is left, counted as in kiln_store_stat */
+        bytes; /* entries and bytes: what remains, counted as in kiln_store_stat */
 } kiln_trim_report;
 
 enum {
-    /* Max_bytes counts; without this flag, size is no reason to remove anything. */
+    /* Removes entries until max_bytes is met; without this flag, size is no reason to remove
+     * anything. */
     KILN_TRIM_BY_SIZE = 1u,
     KILN_TRIM_DRY_RUN = 2u, /* only report what would be removed; nothing is changed */
-    /* An entry of a newer format does not stay, but counts as one that cost nothing to build; the
-     * same holds for files that its writers left behind. */
+    /* Entries of a newer format are not kept, but removed like entries that cost nothing to build;
+     * files that their writers left behind are removed too. */
     KILN_TRIM_NEWER = 4u
 };
 
@@ -224,9 +264,9 @@ typedef struct kiln_trim_params {
 
 /* Removes entries that are too old, then entries in the order of the store's policy until the store
  * is small enough (the least recently used first if the policy evicts nothing), and files that dead
- * writers left behind. Only one process trims at a time. In a chain, each store that is written is
- * trimmed separately, to at most its own size. A dry run also works on a read-only store and does
- * not wait for other processes, whose changes may make its report inexact.
+ * writers left behind. Only one process trims at a time. In a chain, each store that is written to
+ * is trimmed separately, to at most its own size. A dry run also works on a read-only store and
+ * does not wait for other processes, whose changes may make its report inexact.
  *
  * @params      read during the call
  * @ret_report  [in, out] with its struct_size set; may be NULL

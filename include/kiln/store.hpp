@@ -30,7 +30,7 @@ namespace kiln
 namespace detail
 {
 
-/* Throws misuse and lack of memory; returns everything else. */
+/* Throws if the status is misuse or lack of memory; returns any other status. */
 inline status check_store(kiln_status code)
 {
     return code == KILN_E_INVALID || code == KILN_E_NO_MEMORY ? check(code)
@@ -50,7 +50,7 @@ class item
     {
     }
 
-    /* Reads the header of the entry. The texts live as long as the item. */
+    /* Reads the header of the entry. The texts are valid as long as the item. */
     kiln_item_info info() const
     {
         kiln_item_info result = params<kiln_item_info>();
@@ -58,7 +58,7 @@ class item
         return result;
     }
 
-    /* Reads and verifies the whole entry; empty: it is damaged, or gone. */
+    /* Reads and verifies the whole entry; empty: it is damaged, or was removed. */
     entry read() const
     {
         kiln_entry *found = nullptr;
@@ -66,8 +66,8 @@ class item
         return entry(found);
     }
 
-    /* Removes the item. Returns success; miss: it is gone, or was replaced meanwhile; or another
-     * status of kiln_item_remove. */
+    /* Removes the item. Returns success; miss: the item no longer exists, or was replaced
+     * meanwhile; or another status of kiln_item_remove. */
     status remove() const
     {
         return detail::check_store(kiln_item_remove(found_));
@@ -119,7 +119,7 @@ class store
         return static_cast<bool>(store_);
     }
 
-    /* Looks up and verifies an entry; empty: there is none that can be used.
+    /* Looks up and verifies an entry; empty: there is no entry that can be used.
      *
      * @ret_status  [out] may be null */
     entry get(const key &wanted, status *ret_status = nullptr) const
@@ -177,10 +177,20 @@ class store
         return detail::check_store(code);
     }
 
-    /* Removes entries as the parameters say, in the order of the store's policy. */
+    /* Removes the entries that the parameters select, in the order of the store's policy. */
     status trim(const kiln_trim_params &chosen, kiln_trim_report *ret_report = nullptr) const
     {
         return detail::check_store(kiln_store_trim(store_.get(), &chosen, ret_report));
+    }
+
+    /* Copies entries into another store, as kiln_store_copy does.
+     *
+     * @ret_report  [in, out] with its struct_size set; not null */
+    status copy(const store &into, const kiln_copy_params &chosen,
+                kiln_copy_report *ret_report) const
+    {
+        return detail::check_store(
+            kiln_store_copy(store_.get(), into.get(), &chosen, ret_report, nullptr));
     }
 
     /* Reads and verifies every entry.
@@ -201,9 +211,9 @@ class store
 
     /* Adds hits, misses, builds and times to the store's totals, for programs that use only get and
      * put. */
-    status account(const kiln_stats &delta) const
+    status add_stats(const kiln_stats &delta) const
     {
-        return detail::check_store(kiln_store_account(store_.get(), &delta));
+        return detail::check_store(kiln_store_add_stats(store_.get(), &delta));
     }
 
     /* Returns the C handle, which still belongs to this object. */
@@ -220,7 +230,7 @@ class store
         std::exception_ptr thrown;
     };
 
-    /* No exception may pass through the walk, which has files open. */
+    /* Calls the visitor. No exception may pass through the walk, which has files open. */
     template <typename Visit> static int run(void *user, kiln_item *found)
     {
         call<Visit> *made = static_cast<call<Visit> *>(user);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looking into a store: for tools that list, check and repair one. A program that only uses a store
+ * Lists, checks and repairs the contents of a store, for tools. A program that only uses a store
  * does not need this header.
  */
 #ifndef KILN_STORE_TOOLS_H
@@ -33,54 +33,106 @@ typedef struct kiln_item_info {
     uint64_t stored_bytes;            /* of the file */
     uint64_t build_ns;
     int64_t created_s, last_used_s; /* Unix seconds */
-    const char *path; /* of its file, or of the file of its payload, relative to the location that
-                         was opened; of an item in a pack, the path of the pack */
+    const char *path; /* the path of its file, or of the file of its payload, relative to the
+                         location that was opened; for an item in a pack, the path of the pack */
 } kiln_item_info;
 
 /* Reads the header of an item's entry, but not the payload.
  *
- * @ret_info  [in, out] with its struct_size set; its texts live as long as the item
+ * @ret_info  [in, out] with its struct_size set; its texts are valid as long as the item
  * Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info);
 
 /* Reads and verifies the whole entry. @ret_entry receives one reference, to be released with
- * kiln_entry_release. Returns as kiln_store_get. */
+ * kiln_entry_release. Returns what kiln_store_get returns. */
 KILN_API kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry);
 
-/* Removes an item. Returns KILN_OK; KILN_MISS: it is gone, or was replaced meanwhile; KILN_EXISTS:
- * an entry of a newer format, or unreadable, which stays; KILN_BUSY: as kiln_store_remove;
- * KILN_E_READONLY; KILN_E_IO; KILN_E_INVALID. */
+/* Removes an item. Returns KILN_OK; KILN_MISS: the item no longer exists, or was replaced
+ * meanwhile; KILN_EXISTS: an entry of a newer format, or unreadable, which stays; KILN_BUSY: as for
+ * kiln_store_remove; KILN_E_READONLY; KILN_E_IO; KILN_E_INVALID. */
 KILN_API kiln_status kiln_item_remove(kiln_item *item);
 
 /* Receives an item. A result other than 0 ends the walk. */
 typedef int (*kiln_item_fn)(void *user, kiln_item *item);
 
-/* Visits all items, in no particular order, including requests. Items that are put or removed
- * during the walk may or may not be visited.
+/* Visits all items, in no particular order, including capture requests. Items that are put or
+ * removed during the walk may or may not be visited.
  *
  * @visit  called on this thread for each item; not NULL
  * @user   passed to @visit; may be NULL
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: a part of a pack's index is damaged, and all
  * other items were visited; KILN_E_DENIED: a folder of the store is a symbolic link, belongs to
- * another user, or may be written by others, and all other items were visited; KILN_E_IO;
+ * another user, or is writable by others, and all other items were visited; KILN_E_IO;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user);
 
-/* Does the same for requests only, without a walk through the other entries. Requests are the
- * entries whose key begins with a part named KILN_REQUEST_PART. */
+/* Visits capture requests only, as kiln_store_each does, without a walk through the other entries.
+ * Requests are the entries whose key begins with a part named KILN_REQUEST_PART. */
 KILN_API kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user);
 
 /* Reads the key of the latest build that was done because the store did not have its entry, if the
- * builders noted it (KILN_STORE_NOTE_MISSES). Long parts of the key may be kept as digests.
+ * builders recorded it (KILN_STORE_NOTE_MISSES). Long parts of the key may be kept as digests.
  *
  * @ret_key       [out] one reference, to be released with kiln_key_release
- * @ret_missed_s  [out] when it was noted, in Unix seconds
- * Returns KILN_OK; KILN_MISS: none was noted; KILN_E_CORRUPT; KILN_E_VERSION;
- * KILN_E_UNAUTHENTICATED; KILN_E_UNSUPPORTED: this kind of store keeps none; KILN_E_DENIED;
- * KILN_E_IO; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading, and for up to 0.1
- * s on a process that writes it. */
+ * @ret_missed_s  [out] when it was recorded, in Unix seconds
+ * Returns KILN_OK; KILN_MISS: no key was recorded; KILN_E_CORRUPT; KILN_E_VERSION;
+ * KILN_E_UNAUTHENTICATED; KILN_E_UNSUPPORTED: this kind of store does not record one;
+ * KILN_E_DENIED; KILN_E_IO; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading, and
+ * for up to 0.1 s while another process writes the key. */
 KILN_API kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key,
                                               int64_t *ret_missed_s);
+
+enum {
+    KILN_COPY_TRUST = 1u /* copy entries although nothing authenticates them */
+};
+
+/* Which entries are copied. */
+typedef struct kiln_copy_params {
+    size_t struct_size;
+    uint32_t flags; /* KILN_COPY_… or-ed */
+    /* Both are called on this thread. NULL: everything is wanted. An item is read only if
+     * @wants_item returns a value other than 0, and an entry is copied only if @wants_entry does.
+     * The header of an item, which @wants_item receives, is not verified. */
+    int (*wants_item)(void *user, const kiln_item_info *info);
+    int (*wants_entry)(void *user, const kiln_entry *entry);
+    void *user; /* passed to both */
+} kiln_copy_params;
+
+/* How many of the wanted entries were copied, and how many were not. */
+typedef struct kiln_copy_report {
+    size_t struct_size;
+    uint64_t taken, taken_bytes; /* put into the store, and the size of their payloads */
+    uint64_t present; /* the store had a sound entry of the same digest, or one of a newer format */
+    uint64_t unauthenticated; /* not signed with the signing key of the store that they are in */
+    uint64_t damaged;         /* damaged, or of a newer format */
+    uint64_t refused;         /* by the store; also capture requests, which belong to one machine */
+    uint64_t gone;            /* removed meanwhile, or larger than the store that they are in
+                                 reads */
+} kiln_copy_report;
+
+/* Copies entries from one store into another, one after the other. Each is verified, and put as any
+ * other entry: uncompressed into a directory, compressed and stripped to a server, and signed if
+ * the store signs. An entry that @into already has is not read from @from, so repeating an
+ * interrupted copy continues it. A chain has an entry if any of its stores does.
+ *
+ * Anybody may have written a pack or an entry on a server. So without a signing key, entries are
+ * not read from such a store unless KILN_COPY_TRUST is given.
+ *
+ * @from        not NULL
+ * @into        not NULL
+ * @params      read during the call; NULL: all defaults
+ * @ret_report  [in, out] with its struct_size set; filled with what was done even if the call
+ *              fails, except with KILN_E_INVALID; not NULL
+ * @error       may be NULL
+ * Returns KILN_OK, even if some entries were not copied; KILN_E_INVALID; KILN_E_UNSUPPORTED:
+ * unknown flags or fields, or a server that cannot list its entries; KILN_E_UNAUTHENTICATED:
+ * nothing authenticates the entries of @from; KILN_E_READONLY: @into is read-only; KILN_E_CORRUPT:
+ * a part of a pack's index is damaged, and the other entries were copied; KILN_E_DENIED, KILN_E_IO:
+ * a store cannot be read or written, and @error names it; KILN_E_NO_MEMORY. Threads: any. Blocks:
+ * on reading and writing. */
+KILN_API kiln_status kiln_store_copy(kiln_store *from, kiln_store *into,
+                                     const kiln_copy_params *params, kiln_copy_report *ret_report,
+                                     kiln_error *error);
 
 /* What a check found. */
 typedef struct kiln_verify_report {
@@ -100,7 +152,7 @@ typedef void (*kiln_verify_fn)(void *user, kiln_item *item, kiln_status status, 
  * @user        passed to @report; may be NULL
  * @ret_report  [in, out] with its struct_size set; filled with what was checked even if the call
  *              fails, except with KILN_E_INVALID
- * Returns as kiln_store_each. Threads: any. Blocks: on reading. */
+ * Returns what kiln_store_each returns. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
                                        kiln_verify_report *ret_report);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kiln by the names of SYCL's runtimes, in C++11: their variables, the cache of programs and
- * kernels that belongs to a context, and interoperability. Header only, over kiln/config.h and
- * kiln/program.h, whose comments hold here too.
+ * Kiln with the names of SYCL's runtimes, in C++11: their variables, a context's cache of programs
+ * and kernels, and interoperability. Header only. The comments of kiln/config.h and kiln/program.h
+ * apply here too.
  *
  *     const kiln::config variables = kiln::sycl_config();
  *     kiln_program_context_params params = kiln::program_params(variables);
@@ -23,7 +23,7 @@
 namespace kiln
 {
 
-/* Returns the configuration by SYCL_CACHE_… and the other variables of SYCL's caches.
+/* Reads the configuration from SYCL_CACHE_… and the other variables of SYCL's caches.
  *
  * @lookup  called for each variable; null: the environment of the process
  * @user    passed to @lookup */
@@ -35,7 +35,7 @@ inline config sycl_config(kiln_lookup_fn lookup = nullptr, void *user = nullptr)
 /* The programs and kernels of one context. */
 using kernel_program_cache = program_context;
 
-/* Functions for one device by the native handle of a SYCL device. */
+/* Functions that identify a device by the native handle of a SYCL device. */
 namespace sycl_interop = interop;
 
 } // namespace kiln

@@ -2,8 +2,9 @@
  *
  * The audit library (rtld-audit(7)). The loader shows it each object that enters the process,
  * before any symbol is bound to it. In the memory of a libnvrtc, it replaces the addresses of
- * functions in the symbol table, so that callers, linked or through dlsym, reach the functions
- * below. These load the layer at the first call, and call NVRTC directly if that fails.
+ * functions in the symbol table, so that callers, whether they are linked or use dlsym, reach the
+ * functions below. At the first call, these functions load the layer; if that fails, they call
+ * NVRTC directly.
  *
  * It uses no C library: see device/freestanding.h.
  */
@@ -24,7 +25,7 @@ EXPORTED void la_preinit(uintptr_t *cookie);
 EXPORTED unsigned la_objclose(uintptr_t *cookie);
 
 /* A process has one libnvrtc, or two if packages bring their own. If all slots are taken, further
- * ones are left alone. */
+ * libraries are used without the layer. */
 #define SLOT_COUNT 4u
 
 typedef struct slot {
@@ -35,13 +36,13 @@ typedef struct slot {
     int is_taken;
 
     /* NULL: not attached yet; UNATTACHED: never to be attached. Stored with release and read with
-     * acquire, so that the reader sees what the layer made of the library. */
+     * acquire, so that the reader sees all that the layer has written. */
     _Atomic(nvrtc_library *) library;
 } slot;
 
 static slot slots[SLOT_COUNT];
 
-/* Means "no layer", while NULL means "not asked yet". Never read through. */
+/* Its address means "no layer", while NULL means "not asked yet". It is never dereferenced. */
 static char nothing;
 #define UNATTACHED ((nvrtc_library *)(void *)&nothing)
 #define NO_HOOKS ((const nvrtc_hooks *)(const void *)&nothing)
@@ -69,7 +70,7 @@ static void *find_in_program(const char *name)
     return found || !dl_library ? found : kilni_symbols_find(dl_library, name);
 }
 
-/* Writes the path of the layer, which lies beside this library. Returns 0 if it is too long. */
+/* Writes the path of the layer, which is beside this library. Returns 0 if the path is too long. */
 static int write_layer_path(const char *own_path, char *path, size_t room)
 {
     const char *name = kilni_bare_base_name(own_path);
@@ -105,7 +106,7 @@ static const nvrtc_hooks *load_layer(void)
 }
 
 /* Returns the layer's functions; NO_HOOKS if there is no layer. Threads that call at the same time
- * may all load it, and obtain the same. */
+ * may all load the layer, and all obtain the same functions. */
 static const nvrtc_hooks *get_hooks(void)
 {
     const nvrtc_hooks *hooks = atomic_load_explicit(&layer_hooks, memory_order_acquire);
@@ -116,7 +117,7 @@ static const nvrtc_hooks *get_hooks(void)
     return hooks;
 }
 
-/* Returns what the layer made of a library; NULL if calls must go to NVRTC. */
+/* Returns the layer's functions for a library; NULL if calls must go to NVRTC. */
 static nvrtc_library *enter(slot *place)
 {
     nvrtc_library *library = atomic_load_explicit(&place->library, memory_order_acquire);
@@ -129,13 +130,13 @@ static nvrtc_library *enter(slot *place)
     return library == UNATTACHED ? NULL : library;
 }
 
-/* The layer's functions, after a library was attached. */
+/* Returns the layer's functions. Called only after a library was attached. */
 static const nvrtc_hooks *hooks(void)
 {
     return atomic_load_explicit(&layer_hooks, memory_order_acquire);
 }
 
-/* ---- what the program calls: for each slot, a replacement of each function of NVRTC ---- */
+/* ---- the replacements of NVRTC's functions, one of each for each slot ---- */
 
 #define SIZE_AND_GET(n, output, size_name, get_name)                                               \
     static int size_name##_##n(kilni_nvrtc_program program, size_t *ret_size)                      \
@@ -228,8 +229,9 @@ static void report_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]
 
 /* ---- objects that enter the process ---- */
 
-/* Functions that concern no program, and those about precompiled headers, which answer the same for
- * a program that was not compiled as for one compiled without precompiled headers. */
+/* Returns whether the layer leaves a function alone. Such functions are the functions that concern
+ * no program, and the functions about precompiled headers. The latter give the same answers for a
+ * program that was not compiled as for a program that was compiled without precompiled headers. */
 static int is_left_alone(const char *name)
 {
     static const char names[][32] = {"nvrtcVersion",
@@ -282,7 +284,8 @@ static int is_nvrtc(const char *file)
            !kilni_bare_begins_with(file, "libnvrtc-builtins");
 }
 
-/* Versions differ in their functions: none of an earlier library may remain. */
+/* Removes all functions of an earlier library from a slot, since versions differ in their
+ * functions. */
 static void clear(slot *place)
 {
 #define CLEAR(member, type, exported) place->real.member = NULL;
@@ -319,7 +322,8 @@ static void remember_c_library(const kilni_symbols *symbols)
     }
 }
 
-/* Receives the program's arguments and environment, before the loader loads its objects. */
+/* Receives the program's arguments and environment, before the loader loads the program's
+ * objects. */
 __attribute__((constructor)) static void remember_start(int count, char **arguments,
                                                         char **environment)
 {
@@ -332,14 +336,14 @@ unsigned la_version(unsigned version)
     return version;
 }
 
-/* All objects that the program starts with are loaded, and none of its code has run yet. */
+/* Called when all objects that the program starts with are loaded, before any of its code runs. */
 void la_preinit(uintptr_t *cookie)
 {
     (void)cookie;
     is_started = 1;
 }
 
-/* Returns 0: the loader need not report bindings. */
+/* Called for each object that is loaded. Returns 0: the loader need not report bindings. */
 unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie)
 {
     kilni_symbols symbols;
@@ -354,9 +358,9 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
     return 0;
 }
 
-/* A library that is attached keeps its slot: it stays loaded, so this is the end of the process.
- * One that no thread has called loses its slot; if this is the end of the process, it is called
- * without the layer. */
+/* Called when an object is closed. A library that is attached keeps its slot: it stays loaded, so
+ * the process is ending. A library that no thread has called loses its slot; if the process is
+ * ending, further calls of it bypass the layer. */
 unsigned la_objclose(uintptr_t *cookie)
 {
     dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compile.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "../shared/cancellation_guard.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
-#include "../shared/uncancelled.h"
 #include "base/error.h"
-#include "device/nvrtc/compile.h"
+#include "device/nvrtc/compile_uncached.h"
 #include "device/nvrtc/description.h"
-#include "device/watch/reads.h"
+#include "device/nvrtc/lasting_options.h"
+#include "device/watch/read_files.h"
 #include "device/watch/results.h"
 #include "device/watch/watch.h"
 #include "library.h"
@@ -25,9 +27,9 @@ typedef struct compile_call {
     const char *const *options;
 
     kiln_key *key;
-    kilni_words words;  /* in the texts that the program passed */
-    kilni_reads *reads; /* of the compilation; NULL: it did not run, or no memory */
-    kilni_folds *folds; /* the same */
+    kilni_words words;  /* the words that were found in the texts that the program passed */
+    kilni_reads *reads; /* what the compilation read; NULL: it did not run, or memory ran out */
+    kilni_folds *folds; /* the constants that it folded; NULL in the same cases */
     int is_compiled;    /* NVRTC was called */
     int result;         /* what NVRTC returned */
 } compile_call;
@@ -62,6 +64,7 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
 static void compile_at_nvrtc(compile_call *call)
 {
     call->is_compiled = 1;
+    kilni_nvrtc_note_lasting_options(call->option_count, call->options);
     call->record->state = PROGRAM_NATIVE;
     call->result = call->real->compile(call->record->handle, call->option_count, call->options);
 }
@@ -99,8 +102,9 @@ static kiln_status build(void *user, kiln_error *error)
     kilni_watch watch;
     kiln_status status;
     if (begin_watch(call, &watch)) {
+        pthread_cleanup_push(kilni_watch_end, &watch);
         status = compile_to_keep(call);
-        kilni_watch_end(&watch);
+        pthread_cleanup_pop(1);
     } else {
         status = compile_to_keep(call);
     }
@@ -152,11 +156,12 @@ static const char *finish_watched(compile_call *call, bool moves, kilni_text *re
         kilni_folds_finish(call->folds, ret_folds, &why) != KILN_OK) {
         return why;
     }
-    if (kilni_words_found(&call->words)) {
-        return "__DATE__, __TIME__ or __TIMESTAMP__";
+    why = kilni_clock_words_refusal(&call->words);
+    if (!why) {
+        why = kilni_nvrtc_lasting_options_refusal(call->option_count, call->options);
     }
-    return library_confirm(call->record->library) == KILN_OK
-               ? NULL
+    return why || library_confirm(call->record->library) == KILN_OK
+               ? why
                : "NVRTC used a different libnvrtc-builtins than the one that was found";
 }
 
@@ -234,10 +239,6 @@ static kiln_status make_key(compile_call *call, kiln_error *error)
     if (status == KILN_OK) {
         status = kilni_inputs_add_to_key(&inputs, &call->words, builder, error);
     }
-    if (status == KILN_OK && kilni_words_found(&call->words)) {
-        status =
-            kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or __TIMESTAMP__");
-    }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, &call->key);
     }
@@ -286,8 +287,9 @@ int compile_program(program_record *record, int option_count, const char *const 
     if (!is_well_formed(&call)) {
         return call.real->compile(record->handle, option_count, options);
     }
-    /* A thread that was cancelled inside would leave those that wait for it waiting for ever. */
-    run_uncancelled(look_up_or_compile, &call);
+    /* If this thread were cancelled inside, the threads that wait for its result would wait for
+     * ever. */
+    run_without_cancellation(look_up_or_compile, &call);
     kilni_reads_free(&call.reads);
     kilni_folds_free(&call.folds);
     kiln_key_release(&call.key);

@@ -3,5 +3,6 @@
 
 #include "programs.h"
 
-/* Does nvrtcCompileProgram for a program that is PROGRAM_FRESH. Returns NVRTC's result. */
+/* Serves a call of nvrtcCompileProgram for a program that is PROGRAM_FRESH. Returns one of NVRTC's
+ * result codes. */
 int compile_program(program_record *record, int option_count, const char *const *options);

@@ -9,7 +9,8 @@
 
 #include "device/nvrtc/functions.h"
 
-/* The two are installed together; a layer of a different version is not used. */
+/* The audit library and the layer are installed together. The audit library does not use a layer of
+ * a different version. */
 #define NVRTC_HOOKS_VERSION 1u
 
 #define NVRTC_LAYER_FILE "libkiln_nvrtc_layer.so"
@@ -26,9 +27,9 @@ typedef struct nvrtc_hooks {
 
     /* Attaches a library. Several threads may attach the same one.
      *
-     * @map   of the library, which is loaded
-     * @real  its own functions; copied
-     * Returns NULL if its programs must go without the layer. */
+     * @map   the loader's description of the library, which is loaded
+     * @real  the library's own functions; copied
+     * Returns NULL if the layer must not serve the library's programs. */
     nvrtc_library *(*attach)(struct link_map *map, const kilni_nvrtc_functions *real);
 
     int (*create)(nvrtc_library *library, kilni_nvrtc_program *program, const char *source,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The NVRTC layer, which the audit library calls in the place of NVRTC.
+ * The NVRTC layer, which the audit library calls instead of NVRTC.
  */
 #include <pthread.h>
-#include <string.h>
 
+#include "../shared/cancellation_guard.h"
 #include "../shared/session.h"
-#include "../shared/uncancelled.h"
+#include "answers.h"
 #include "compile.h"
+#include "device/nvrtc/lasting_options.h"
 #include "hooks.h"
 #include "library.h"
 #include "programs.h"
@@ -49,10 +50,12 @@ static int compile(nvrtc_library *library, kilni_nvrtc_program program, int opti
         program_compile_late(record, "the program is compiled again");
         record->state = PROGRAM_NATIVE;
     }
+    kilni_nvrtc_note_lasting_options(option_count, options);
     return library_real(library)->compile(program, option_count, options);
 }
 
-/* A compiled program accepts no more names. */
+/* A compiled program accepts no more name expressions, so a loaded one refuses them as NVRTC
+ * would. */
 static int add_name(nvrtc_library *library, kilni_nvrtc_program program, const char *expression)
 {
     program_record *record = programs_find(program);
@@ -76,72 +79,13 @@ static int set_callback(nvrtc_library *library, kilni_nvrtc_program program,
     const int result = library_real(library)->set_callback(program, callback, payload);
     if (record && result == KILNI_NVRTC_SUCCESS) {
         record->obstacle = "a callback that may cancel the compilation";
-        record->is_at_nvrtc = 1; /* a late compilation would call it */
+        record->is_at_nvrtc = 1; /* a late compilation would call the callback */
     }
     return result;
 }
 
-/* ---- answers: NVRTC reports the error if the caller passes no place for them ---- */
-
-/* Returns the record of a program that the layer answers for; NULL if NVRTC does. */
-static program_record *find_answered(kilni_nvrtc_program program)
-{
-    program_record *record = programs_find(program);
-    return record && record->state == PROGRAM_LOADED ? record : NULL;
-}
-
-/* Returns the answer for one output; NULL if NVRTC must be asked. */
-static const kilni_nvrtc_answer *find_answer(kilni_nvrtc_program program, kilni_nvrtc_output output)
-{
-    program_record *record = find_answered(program);
-    if (record && !record->outputs.answers[output].is_known) {
-        program_compile_late(record, "an output is requested that was not recorded");
-        return NULL;
-    }
-    return record ? &record->outputs.answers[output] : NULL;
-}
-
-static int size(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
-                size_t *ret_size)
-{
-    const kilni_nvrtc_answer *answer = ret_size ? find_answer(program, output) : NULL;
-    if (!answer) {
-        return library_real(library)->size[output](program, ret_size);
-    }
-    if (answer->size_result == KILNI_NVRTC_SUCCESS) {
-        *ret_size = (size_t)answer->size;
-    }
-    return answer->size_result;
-}
-
-static int get(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
-               char *bytes)
-{
-    const kilni_nvrtc_answer *answer = bytes ? find_answer(program, output) : NULL;
-    if (!answer) {
-        return library_real(library)->get[output](program, bytes);
-    }
-    if (answer->bytes.size > 0) {
-        memcpy(bytes, answer->bytes.data, answer->bytes.size);
-    }
-    return answer->get_result;
-}
-
-static int lowered_name(nvrtc_library *library, kilni_nvrtc_program program, const char *expression,
-                        const char **ret_name)
-{
-    const program_record *record = expression && ret_name ? find_answered(program) : NULL;
-    if (!record) {
-        return library_real(library)->lowered_name(program, expression, ret_name);
-    }
-    const kilni_nvrtc_name *name = kilni_nvrtc_outputs_name(&record->outputs, expression);
-    const int result = name ? name->result : KILNI_NVRTC_NAME_NOT_VALID;
-    *ret_name = result == KILNI_NVRTC_SUCCESS ? name->lowered : NULL; /* as NVRTC does */
-    return result;
-}
-
-/* An unknown function may ask a program that was loaded for anything, and may change anything in
- * one that is not compiled yet. */
+/* An unknown function may query anything about a program that was loaded from the cache, and may
+ * change anything in a program that is not compiled yet. */
 static void before_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
 {
     for (size_t i = 0; i < NVRTC_ARGUMENT_REGISTERS; i++) {
@@ -176,10 +120,10 @@ static const nvrtc_hooks hooks = {
     .destroy = destroy,
     .compile = compile,
     .add_name = add_name,
-    .lowered_name = lowered_name,
+    .lowered_name = answer_lowered_name,
     .set_callback = set_callback,
-    .size = size,
-    .get = get,
+    .size = answer_size,
+    .get = answer_get,
     .before_unknown = before_unknown,
 };
 
@@ -208,5 +152,5 @@ static void drain(void *unused)
 /* When the process ends, queued entries are written. */
 __attribute__((destructor)) static void finish(void)
 {
-    run_uncancelled(drain, NULL);
+    run_without_cancellation(drain, NULL);
 }

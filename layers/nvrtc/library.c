@@ -16,13 +16,13 @@ struct nvrtc_library {
     kilni_watched *watched;
     nvrtc_library *next;
 
-    /* Under the lock. */
+    /* The members below are guarded by the lock. */
     kiln_key *identity; /* NULL: not determined yet */
     int is_confirmed;
     int is_contradicted;
 };
 
-/* Guards the list, and the fields marked above. While it is held, the loader is not called: a
+/* Guards the list, and the members marked above. While it is held, the loader is not called: a
  * thread that opens a library holds the loader's lock while that library's constructors may call
  * NVRTC. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -159,7 +159,7 @@ kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_bui
         status = kilni_key_parts_add(identity, builder);
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_add_environment(session_key_variables(), builder, error);
+        status = kilni_nvrtc_add_environment(session_config()->key_variables, builder, error);
     }
     kiln_key_release(&identity);
     if (status != KILN_OK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one or few libnvrtc of a process.
+ * The libnvrtc libraries of a process. There may be several.
  */
 #pragma once
 
@@ -9,13 +9,13 @@
 #include "device/watch/watched_library.h"
 #include "hooks.h"
 
-/* As nvrtc_hooks.attach. */
+/* Does what nvrtc_hooks.attach describes. */
 nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real);
 
-/* The library's own functions. */
+/* Returns the library's own functions. */
 const kilni_nvrtc_functions *library_real(const nvrtc_library *library);
 
-/* For kilni_watch_begin. */
+/* Returns the argument for kilni_watch_begin. */
 kilni_watched *library_watched(const nvrtc_library *library);
 
 /* Makes a builder that has the parts common to all keys of the library.
@@ -25,7 +25,8 @@ kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_bui
                               kiln_error *error);
 
 /* Called after a compilation. Checks that the library's identity is the one in the keys. Returns
- * KILN_OK; KILN_E_UNSUPPORTED: it is not, and from now on no keys can be made; KILN_E_NO_MEMORY. */
+ * KILN_OK; KILN_E_UNSUPPORTED: the identity differs, and from now on no keys can be made;
+ * KILN_E_NO_MEMORY. */
 kiln_status library_confirm(nvrtc_library *library);
 
 /* Called around fork. */

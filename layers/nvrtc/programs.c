@@ -8,7 +8,8 @@
 #include "../shared/handle_map.h"
 #include "../shared/trace.h"
 #include "device/nvrtc/compiler.h"
-#include "device/watch/reads.h"
+#include "device/nvrtc/lasting_options.h"
+#include "device/watch/changed_files.h"
 #include "library.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -190,6 +191,7 @@ void program_compile_late(program_record *record, const char *why)
     trace_passed("program loaded from the cache", why);
     const kilni_floating_point own_mode = kilni_floating_point_get();
     kilni_floating_point_set(record->mode);
+    kilni_nvrtc_note_lasting_options((int)record->options.count, texts_of(&record->options));
     library_real(record->library)
         ->compile(record->handle, (int)record->options.count, texts_of(&record->options));
     kilni_floating_point_set(own_mode);

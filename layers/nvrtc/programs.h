@@ -41,22 +41,23 @@ typedef struct program_record {
     program_texts expressions;
     const char *obstacle; /* why its compilation passes through; a static text; NULL: it does not */
 
-    /* Set in PROGRAM_LOADED, and kept until the program ends: callers have pointers into them. */
+    /* Set in PROGRAM_LOADED, and kept until the program is destroyed, because callers have pointers
+     * into these members. */
     kiln_entry *entry;
     kilni_nvrtc_outputs outputs;
     kiln_bytes reads;          /* the files that the result was made from; points into the entry */
     program_texts options;     /* for a late compilation */
-    kilni_floating_point mode; /* of the call; a late compilation runs in it */
+    kilni_floating_point mode; /* the mode of the call, in which a late compilation runs */
     int is_at_nvrtc;           /* NVRTC has compiled it too, or may no longer do so */
 } program_record;
 
-/* Adds the record of a program that NVRTC has created. Without memory there is no record, and all
- * calls go to NVRTC. */
+/* Adds the record of a program that NVRTC has created. If memory runs out, there is no record, and
+ * all calls go to NVRTC. */
 void programs_add(nvrtc_library *library, kilni_nvrtc_program handle, const char *source,
                   const char *name, int header_count, const char *const *headers,
                   const char *const *header_names);
 
-/* Returns NULL if there is none. */
+/* Returns a program's record; NULL if there is none. */
 program_record *programs_find(kilni_nvrtc_program handle);
 
 /* Called before NVRTC destroys the program. */
@@ -70,15 +71,16 @@ kilni_inputs program_inputs(const program_record *record, int option_count,
                             const char *const *options);
 
 /* Makes the record answer for the program. Takes over the outputs, and adds a hold on the entry
- * that they and the reads point into. Returns KILN_OK; KILN_E_NO_MEMORY: the caller keeps them. */
+ * that they and the reads point into. Returns KILN_OK; KILN_E_NO_MEMORY: the caller still owns the
+ * outputs. */
 kiln_status program_set_loaded(program_record *record, const kiln_entry *entry, kiln_bytes reads,
                                const kilni_nvrtc_outputs *outputs, int option_count,
                                const char *const *options);
 
 /* Makes NVRTC compile a program that was loaded from the cache, for a call that only NVRTC can
- * answer. The layer still gives all other answers. If files have changed since, NVRTC would make a
- * different program: then it does not compile, and answers as for a program that is not
- * compiled. */
+ * answer. The layer still gives all other answers. If files have changed since the program was
+ * stored, NVRTC would make a different program. In that case, NVRTC does not compile, and answers
+ * as for a program that is not compiled. */
 void program_compile_late(program_record *record, const char *why);
 
 /* Called around fork. */

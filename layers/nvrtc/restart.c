@@ -18,7 +18,7 @@ enum { DEFAULT_SET_ASIDE = 512, ALWAYS_ADDED = 1024 };
 
 /* All written under the loader's lock. */
 static char **program_arguments, **program_environment;
-static size_t fixed_bytes; /* of thread-local memory that objects need at a fixed place */
+static size_t fixed_bytes; /* the thread-local memory that objects need at a fixed place */
 
 void restart_prepare(char **arguments, char **environment)
 {
@@ -56,7 +56,7 @@ static int is_own(const char *item, size_t length)
            kilni_bare_begins_with(item + length - own, own_name);
 }
 
-/* Removes this library from a list. Returns whether it was there. */
+/* Removes this library from a list. Returns whether the list contained it. */
 static int take_own_out(char *list)
 {
     char *to = list;
@@ -80,9 +80,9 @@ static int take_own_out(char *list)
     return was_in_it;
 }
 
-/* Whether the kernel started the program itself. If the loader was run with the program's name as
- * an argument, AT_BASE is 0 and /proc/self/exe is the loader. The auxiliary vector follows the
- * environment. */
+/* Returns whether the kernel started the program itself. If the loader was run with the program's
+ * name as an argument, AT_BASE is 0 and /proc/self/exe is the loader. The auxiliary vector follows
+ * the environment. */
 static int was_started_by_its_name(void)
 {
     char **end = program_environment;
@@ -98,8 +98,9 @@ static int was_started_by_its_name(void)
     return 0;
 }
 
-/* If no library is left in LD_AUDIT, the variable is removed: the loader treats an empty value
- * differently from none. Puts it back if execve fails. */
+/* Removes LD_AUDIT and executes the program. Called if no library is left in the variable, since
+ * the loader treats an empty value differently from a missing variable. Restores the variable if
+ * execve fails. */
 static void execute_without(char **variable, const char *path)
 {
     char *const removed = *variable;
@@ -115,7 +116,8 @@ static void execute_without(char **variable, const char *path)
     }
 }
 
-/* Returns only if it fails; the program then goes on as it would have. */
+/* Executes the program again, without this library. Returns only if that fails; the program then
+ * continues. */
 static void restart(void)
 {
     static const char prefix[] = "LD_AUDIT=";
@@ -157,7 +159,7 @@ static uint32_t gnu_hash_of(const char *name)
 }
 
 /* Searches the GNU hash table, since this runs for each object of each program. Compilers that have
- * such a checker write that table into every object. */
+ * LeakSanitizer write this table into every object. */
 static int defines(const kilni_symbols *symbols, const char *name)
 {
     const ElfW(Dyn) *entry = find_entry(symbols->map, DT_GNU_HASH);

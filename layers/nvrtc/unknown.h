@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of NVRTC that this library does not know: newer ones, or undocumented ones. Since their
- * arguments are unknown, a stub looks at the registers that may carry arguments, and jumps to the
- * function with all registers restored.
+ * Functions of NVRTC that this library does not know: newer ones, or undocumented ones. Because
+ * their arguments are unknown, a stub examines the registers that may carry arguments, and then
+ * jumps to the function with all registers restored.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 
 typedef void unknown_call_fn(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
 
-/* Returns a stub to replace a function of @owner with; NULL if none is left. Called under the
- * loader's lock, as unknown_forget.
+/* Returns a stub that replaces a function of @owner; NULL if none is left. Called under the
+ * loader's lock, as unknown_forget is.
  *
  * @before_call  called before each call of the function */
 void *unknown_stub_new(const void *owner, void *function, unknown_call_fn *before_call);

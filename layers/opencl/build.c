@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clBuildProgram under the cache.
+ * clBuildProgram, answered from the cache if it has the build.
  */
 #include "build.h"
 
@@ -73,7 +73,7 @@ static void remember_uncaptured(const cached_build *build)
 static void request_capture(const cached_build *build)
 {
     const program_inputs *inputs = build->inputs;
-    const kilni_opencl_environment environment = {.variables = session_key_variables()};
+    const kilni_opencl_environment environment = {.variables = session_config()->key_variables};
     const kilni_opencl_described_build built = {
         .cl = layer_target(),
         .platform_name = build->platform->name,
@@ -139,7 +139,7 @@ static int has_same_options(const cached_build *build, const loaded_program *loa
                                              : build->options == loaded->options;
 }
 
-/* Whether the call names the loaded program's devices, in any order. */
+/* Returns whether the call names the loaded program's devices, in any order. */
 static int has_same_devices(const cached_build *build, const loaded_program *loaded)
 {
     cl_device_id *all = NULL;
@@ -156,7 +156,8 @@ static int has_same_devices(const cached_build *build, const loaded_program *loa
     return same;
 }
 
-/* Does what the driver would do with another build of a program that it has built. */
+/* Does what the driver would do if the application built again a program that the driver has
+ * built. */
 static void build_again(cached_build *build, const loaded_program *loaded)
 {
     if (records_has_kernels(build->record)) {
@@ -178,8 +179,9 @@ static void build_again(cached_build *build, const loaded_program *loaded)
     look_up(build);
 }
 
-/* A linked program cannot be built. The driver answers the attempt as it would for its own linked
- * program. If the driver does try, and fails, the loaded program no longer answers. */
+/* A linked program cannot be built. Passes the attempt to the driver, which refuses it as it
+ * refuses to build its own linked programs. If the driver does try to build, and fails, the loaded
+ * program no longer answers. */
 static void build_linked(cached_build *build)
 {
     cached_build_pass_through(build, obstacle(build));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cached_build.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
+#include "../shared/cancellation_guard.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
-#include "../shared/uncancelled.h"
 #include "base/error.h"
 #include "program_entry.h"
 #include "program_inputs.h"
@@ -16,7 +17,7 @@
 static const char *platform_obstacle(platform *known)
 {
     if (!known) {
-        return "the platform is not known";
+        return "the platform is unknown";
     }
     if (known->traits->capture_cost != KILN_CAPTURE_CHEAP && !known->traits->own_cache_switch) {
         return "captures are expensive on this driver";
@@ -55,7 +56,7 @@ static kiln_status find_devices(cached_build *build, kiln_error *error)
 static kiln_status make_key(cached_build *build, cl_device_id device, kiln_key **ret_key,
                             kiln_error *error)
 {
-    const kilni_opencl_environment environment = {.variables = session_key_variables()};
+    const kilni_opencl_environment environment = {.variables = session_config()->key_variables};
     kiln_key *identity = NULL;
     kiln_status status = platform_get_identity(build->platform, device, &identity, error);
     if (status == KILN_OK) {
@@ -175,7 +176,8 @@ static kiln_status build_to_keep(cached_build *build, kiln_error *error)
                                                                                : status;
 }
 
-/* Until the driver says that the build is done: it may compile on a thread of its own. */
+/* Watches the build until the driver reports that it is done, because the driver may compile in a
+ * different thread. */
 static kiln_status build_by_driver(void *user, kiln_error *error)
 {
     cached_build *build = user;
@@ -184,8 +186,10 @@ static kiln_status build_by_driver(void *user, kiln_error *error)
     }
     kilni_opencl_watched_build_begin(&build->watched, build->platform->id, build->platform->traits,
                                      build->options);
-    kiln_status status = build_to_keep(build, error);
-    kilni_opencl_watched_build_end(&build->watched);
+    kiln_status status;
+    pthread_cleanup_push(kilni_opencl_watched_build_end, &build->watched);
+    status = build_to_keep(build, error);
+    pthread_cleanup_pop(1);
     if (status == KILN_OK &&
         kilni_opencl_watched_build_finish(&build->watched, &build->texts.words, &build->keys.reads,
                                           &build->why_not_kept) == KILN_OK) {
@@ -291,8 +295,8 @@ void cached_build_done(cached_build *build)
 
 /* ---- calls on a program ---- */
 
-/* The driver is expected to refuse these arguments. If it accepts them, the program is the driver's
- * own. */
+/* The driver is expected to refuse these arguments. If it accepts them, it has built the program
+ * itself, and the layer drops its loaded program. */
 static void refuse_by_driver(cached_build *build)
 {
     build->kind->ask_driver(build);
@@ -307,7 +311,8 @@ typedef struct program_call {
     void (*run)(cached_build *build);
 } program_call;
 
-/* Holds the program, since the application's callback may release it. */
+/* Runs a call while the layer holds the program, since the application's callback may release
+ * it. */
 static void run_held(void *user)
 {
     const program_call *call = user;
@@ -343,8 +348,9 @@ cl_int cached_build_of_program(cached_build *build, int is_well_formed,
         build->kind->ask_driver(build);
         return build->error;
     }
-    /* A thread that was cancelled inside would leave those that wait for it waiting for ever. */
-    run_uncancelled(run_held, &(program_call){build, run});
+    /* If this thread were cancelled inside, the threads that wait for its result would wait for
+     * ever. */
+    run_without_cancellation(run_held, &(program_call){build, run});
     if (build->is_callback_due && build->notify) {
         build->notify(build->program, build->user_data);
     }

@@ -18,11 +18,11 @@ typedef void(CL_CALLBACK *build_callback)(cl_program program, void *user_data);
 
 typedef struct cached_build cached_build;
 
-/* How the three calls differ. */
+/* The differences between the three calls. */
 typedef struct build_kind {
     const char *call; /* its name */
 
-    /* Returns why nothing that this call makes can be cached; NULL if it can. */
+    /* Returns why the result of this call cannot be cached; NULL if it can. */
     const char *(*obstacle)(const cached_build *build);
 
     /* Reads what the keys are made from; NULL if there is nothing to read. Returns KILN_OK;
@@ -34,15 +34,16 @@ typedef struct build_kind {
     kiln_status (*make_key)(cached_build *build, const kilni_opencl_site *site, cl_device_id device,
                             kiln_key **ret_key, kiln_error *error);
 
-    /* Makes the call at the driver as the application made it, and sets error; a link also sets
+    /* Passes the call to the driver as the application made it, and sets error; a link also sets
      * program. */
     void (*ask_driver)(cached_build *build);
 } build_kind;
 
 struct cached_build {
     const build_kind *kind;
-    void *inputs;       /* of the kind */
-    int may_key_change; /* while the driver builds, even if that reads no files */
+    void *inputs;       /* what the function for this kind of call has read */
+    int may_key_change; /* the key may change while the driver builds, even if the build reads no
+                           files */
     kilni_opencl_texts texts;
     kilni_opencl_watched_build watched; /* if the build may read files */
     const char *why_not_kept;           /* static text; NULL: the result can be kept */
@@ -64,11 +65,12 @@ struct cached_build {
     cl_program program;   /* what the driver builds or has linked; a link may return both a program
                              and an error */
     int was_at_driver;
-    unsigned generation; /* of the program, when the driver was asked */
-    cl_int error;        /* the driver's */
+    unsigned generation; /* the program's generation when the driver was asked */
+    cl_int error;        /* what the driver returned */
     kilni_request_result result;
     kiln_status status;  /* of the request */
-    int is_callback_due; /* the layer calls it, since the driver was not asked */
+    int is_callback_due; /* the layer must call the application's callback, since the driver was not
+                            asked */
 };
 
 /* Looks the build up, and makes the driver build what is not found. */
@@ -82,18 +84,19 @@ int cached_build_without_lookup(cached_build *build, const char *reason);
 /* Makes the driver build without a key. */
 void cached_build_pass_through(cached_build *build, const char *reason);
 
-/* Returns 1 if what was built is what the keys say: they may have changed while the driver built,
- * and what it read must be known. */
+/* Returns 1 if the keys describe the result: none of their inputs has changed while the driver
+ * built, and the files that the build read are known. */
 int cached_build_has_its_keys(cached_build *build);
 
 /* Returns 1 if the program was neither built nor compiled again since the driver was asked. */
 int cached_build_is_latest(const cached_build *build);
 
 /* Runs a call on a program. Finds the program's record, lets one build run at a time, and lets the
- * driver refuse what it must refuse. At the end it calls the callback, if the layer owes one.
+ * driver refuse what it must refuse. At the end, calls the application's callback if the driver
+ * does not.
  *
  * @run  handles a valid call; runs with cancellation disabled
- * Returns the call's error. */
+ * Returns the error code for the application. */
 cl_int cached_build_of_program(cached_build *build, int is_well_formed,
                                void (*run)(cached_build *build));
 

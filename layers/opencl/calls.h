@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The OpenCL calls that the layer replaces. Programs reach them through the loader's table
- * (layer.c), or by name from the driver (extensions.c).
+ * (layer.c), or obtain them by name (extensions.c).
  */
 #pragma once
 

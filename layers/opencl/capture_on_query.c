@@ -7,6 +7,7 @@
 #include "program_entry.h"
 #include "program_inputs.h"
 #include "records.h"
+#include "store/store.h"
 
 /* If the application left out a device, the driver may not have made its binary yet. */
 static int asks_for_all_devices(cl_program program, unsigned char *const *binaries)
@@ -21,18 +22,35 @@ static int asks_for_all_devices(cl_program program, unsigned char *const *binari
     return all;
 }
 
+/* Returns the entry that a new entry will replace; the caller releases it. The new entry keeps the
+ * results for other files. NULL: there is no such entry, or it may be somebody else's, or the build
+ * read no files. */
+static kiln_entry *find_replaced(const kilni_request_context *requests, const device_keys *built,
+                                 cl_uint index)
+{
+    kiln_entry *replaced = NULL;
+    if (built->reads.length > 0 && requests->store) {
+        kiln_store_get(requests->store, built->keys[index], &replaced);
+    }
+    if (replaced && !kilni_store_may_merge(requests->store, replaced)) {
+        kiln_entry_release(&replaced);
+    }
+    return replaced;
+}
+
 /* The driver has just made the binaries: asking for them again costs only a copy. */
 static void capture(program_record *record, unsigned generation, const device_keys *built,
                     uint64_t build_ns)
 {
     const kilni_request_context *requests = session_requests();
     for (cl_uint i = 0; requests && i < built->count; i++) {
-        kiln_entry *entry = NULL;
+        kiln_entry *entry = NULL, *replaced = find_replaced(requests, built, i);
         if (program_capture(record->platform, record->program, built->devices[i], built->keys[i],
-                            build_ns, &built->reads, NULL, &entry) == KILN_OK &&
+                            build_ns, &built->reads, replaced, &entry) == KILN_OK &&
             records_is_generation(record, generation)) {
             kilni_writer_put(requests->writer, entry, NULL);
         }
+        kiln_entry_release(&replaced);
         kiln_entry_release(&entry);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clCompileProgram under the cache. The driver always compiles, since compiled objects exist only
- * to be linked. The layer remembers the key of what was compiled, and finds links by it.
+ * clCompileProgram. The driver always compiles, since compiled objects exist only to be linked, and
+ * only links are cached. The layer remembers the key of each compile, because the key of a link
+ * consists of the keys of its inputs.
  */
 #include <stdlib.h>
 
@@ -111,7 +112,7 @@ static const build_kind kind = {
 
 /* ---- the call ---- */
 
-/* What was read goes into the keys, by which links are found. */
+/* Adds the files that the compile read to its keys, which become parts of the keys of links. */
 static int add_reads_to_keys(device_keys *keys)
 {
     const kiln_bytes reads = {keys->reads.bytes, keys->reads.length};

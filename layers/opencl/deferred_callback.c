@@ -7,9 +7,9 @@
 struct deferred_callback {
     link_callback notify;
     void *user_data;
-    cl_program program; /* written by the driver's call, before it arrives */
-    /* Both the driver's call and the layer arrive here. Each exchanges in a 1 (acq_rel). The second
-     * finds the first's 1, sees all that the first wrote, and calls the application. */
+    cl_program program; /* written by the driver's callback, before it sets has_arrived */
+    /* Set by the driver's callback and by the layer, each with an exchange (acq_rel). The second of
+     * them reads 1, sees all that the first one wrote, and calls the application. */
     _Atomic int has_arrived;
 };
 

@@ -11,12 +11,12 @@ typedef void(CL_CALLBACK *link_callback)(cl_program program, void *user_data);
 
 typedef struct deferred_callback deferred_callback;
 
-/* Returns NULL if there is no memory. */
+/* Makes a deferred callback. Returns NULL if memory runs out. */
 deferred_callback *deferred_callback_new(link_callback notify, void *user_data);
 
-/* The callback that the driver is given instead; @deferred is a deferred_callback. */
+/* The callback that the layer passes to the driver instead; @deferred is a deferred_callback. */
 void CL_CALLBACK deferred_callback_from_driver(cl_program program, void *deferred);
 
-/* The layer knows the program: the application is called now, or when the driver calls. The object
- * then frees itself. A driver that never calls leaves it behind. */
+/* Call once the layer knows the program. Calls the application now, or later when the driver calls
+ * back, and then frees the object. If the driver never calls back, the object is leaked. */
 void deferred_callback_finish(deferred_callback *deferred);

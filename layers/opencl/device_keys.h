@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys of one build or compile, one for each of its devices. Not locked: records.c does
- * that.
+ * The keys of one build or compile, one for each of its devices. These functions take no lock;
+ * records.c does.
  */
 #pragma once
 
@@ -16,13 +16,14 @@ typedef struct device_keys {
     cl_uint count;
     cl_device_id *devices;
     kilni_text reads; /* what the build has read; empty: nothing */
-    kiln_key **keys;  /* one for each device; NULL: none was made yet; each may also be NULL */
+    kiln_key **keys;  /* for each device, a key or NULL; the array is NULL until the first key is
+                         made */
 } device_keys;
 
 /* Returns the key for a device, retained; NULL if there is none. */
 kiln_key *device_keys_find(const device_keys *keys, cl_device_id device);
 
-/* Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* Copies the keys, which retains them. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status device_keys_copy(const device_keys *from, device_keys *ret_copy);
 
 /* Frees what @keys holds, and leaves it empty. */

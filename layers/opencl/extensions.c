@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that an application obtains by name come from the driver and bypass the layer. Those
- * that take a program are replaced by the layer's own, which pass the loaded program instead. An
- * unknown function that could inspect programs ends caching on its platform.
+ * Extension functions come from the driver and would bypass the layer. If a function takes a
+ * program, the layer returns a function of its own, which passes the program that was loaded from
+ * the cache to the driver's function. If an application obtains an unknown function that could
+ * inspect programs, caching stops on that platform.
  */
 #include "calls.h"
 
@@ -31,8 +32,8 @@ typedef cl_int(CL_API_CALL *write_variable_fn)(cl_command_queue, cl_program, con
 
 /* ---- the driver's function for a program or context ---- */
 
-/* Returns the driver's own function, as it was obtained for this platform, or else without naming a
- * platform. */
+/* Returns the driver's function that was obtained for this platform, or else the one that was
+ * obtained without naming a platform. */
 static void *driver_function(const platform *known, extension_function which)
 {
     void *function =
@@ -157,7 +158,8 @@ static cl_int CL_API_CALL write_variable(cl_command_queue queue, cl_program prog
 
 /* ---- what an application receives for a name ---- */
 
-/* Functions whose replacements call the driver's own, which the layer therefore remembers. */
+/* The replacements of these functions call the driver's functions, so the layer remembers the
+ * latter. */
 static const struct {
     const char *name;
     void *own;
@@ -173,7 +175,7 @@ static const struct {
     {"clEnqueueWriteGlobalVariableINTEL", (void *)write_variable, ENQUEUE_WRITE_GLOBAL_VARIABLE},
 };
 
-/* The functions that the layer also gives the loader; the table above has priority. */
+/* The functions that the layer also gives the loader; the table above takes precedence. */
 static const struct {
     const char *name;
     void *own;
@@ -216,15 +218,16 @@ static int is_harmless(const char *name)
     return 0;
 }
 
-/* A tracing tool of the driver sees every call, including the layer's. */
+/* Returns whether a function of that name may inspect programs. A tracing tool of the driver sees
+ * every call, including the layer's. */
 static int could_see_programs(const char *name)
 {
     return strcasestr(name, "program") || strcasestr(name, "kernel") ||
            strcmp(name, "clCreateTracingHandleINTEL") == 0;
 }
 
-/* The function may inspect the driver's programs. Those that were loaded from the cache are not
- * built there yet. */
+/* Makes the driver build all programs that were loaded from the cache, because an unknown function
+ * may inspect the driver's programs. */
 static void build_all_natively(const platform *seen)
 {
     static const char why[] = "an unknown function that may inspect programs";

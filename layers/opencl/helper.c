@@ -22,7 +22,7 @@
 
 #define QUIET_NS (UINT64_C(5) * 1000000000)
 
-/* How long a helper waits for another one that is working, which may already have looked for
+/* How long a helper waits for another helper to end. The other helper may already have searched for
  * requests for the last time. */
 #define HELPER_WAIT_MS "2000"
 
@@ -32,15 +32,16 @@ static char *tool; /* NULL: none was found */
 static char *arguments[8];
 static char **environment;
 
-/* Whether requests wait for a helper that was not started yet. The store in expect_helper follows
- * the preparation. The thread that exchanges 1 for 0 starts the helper. */
+/* Whether requests wait for a helper that was not started yet. expect_helper sets it only after
+ * once_prepared has run. The thread that exchanges 1 for 0 starts the helper. */
 static _Atomic int is_pending;
 
-/* Whether the thread that waits for quiet is running.
+/* Whether the thread that waits for a pause in building is running.
  *
  * expect_helper stores is_pending, then exchanges has_thread. The thread, when it ends, stores
- * has_thread, then exchanges is_pending. These four are sequentially consistent, so at least one of
- * the two sees what the other stored. Otherwise no thread would wait for a request. */
+ * has_thread, then exchanges is_pending. These four operations are sequentially consistent, so at
+ * least one side sees what the other stored. Otherwise a request could be left without a thread
+ * that waits for it. */
 static _Atomic int has_thread;
 
 /* Builds in flight, and when the last one ended. Relaxed: only the waiting thread reads them, and
@@ -50,7 +51,8 @@ static _Atomic uint64_t last_build_ns;
 
 /* ---- where the tool is ---- */
 
-/* The tool runs as this user, so no other user may have been able to write it. */
+/* Returns whether a tool may be run. It runs as this user, so no other user may have write
+ * permission. */
 static int may_be_run(const char *path)
 {
     struct stat found;
@@ -58,10 +60,10 @@ static int may_be_run(const char *path)
            kilni_is_trusted(&found, S_IFREG, geteuid(), true) && access(path, X_OK) == 0;
 }
 
-/* Nor may another user have been able to replace its folder, or one above. */
+/* Returns whether no other user can replace this folder or a folder above it. */
 static int is_trusted_folder(const char *path)
 {
-    const kilni_entrance entrance = {.start = -1, .user = geteuid(), .is_readonly = true};
+    const kilni_path_rules entrance = {.start = -1, .user = geteuid(), .is_readonly = true};
     int directory = -1;
     bool made;
     if (kilni_dir_enter(path, &entrance, &directory, &made, NULL) != KILN_OK) {
@@ -71,8 +73,8 @@ static int is_trusted_folder(const char *path)
     return 1;
 }
 
-/* Returns the tool in a folder given relative to the layer's own, to be freed; NULL if there is
- * none. */
+/* Returns the tool's path in a folder, which is given relative to the layer's folder. The caller
+ * frees it. NULL if the tool is not there or must not be run. */
 static char *tool_in(const char *layer_folder, const char *relative_path)
 {
     kilni_text folder = {0}, path = {0};
@@ -117,12 +119,30 @@ static char *find_tool(void)
 
 /* ---- how it is started ---- */
 
-/* Copies what the tool itself needs. What a build needs is in its request. */
+/* Copies the variables that the tool itself needs. Those that a build needs are in its request. */
 static char **copy_environment(void)
 {
     static const char *const names[] = {
-        "HOME",   "PATH",          "TMPDIR",          "XDG_CACHE_HOME",        "LANG",
-        "LC_ALL", "KILN_MAX_SIZE", "LD_LIBRARY_PATH", "KILN_SIGNING_KEY_FILE", "KILN_KEY_FILE",
+        "HOME",
+        "PATH",
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "LANG",
+        "LC_ALL",
+        "KILN_MAX_SIZE",
+        "LD_LIBRARY_PATH",
+        "KILN_SIGNING_KEY_FILE",
+        "KILN_KEY_FILE",
+        "KILN_HTTP_TOKEN_FILE",
+        "REDISCLI_AUTH",
+        "KILN_SECRET_KEY_FILE",
+        "XDG_CONFIG_HOME",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_REGION",
+        "AWS_DEFAULT_REGION",
     };
     const size_t count = sizeof names / sizeof names[0];
     char **copied = calloc(count + 1, sizeof *copied);
@@ -178,7 +198,8 @@ void helper_build_ends(void)
     atomic_fetch_sub_explicit(&builds_in_flight, 1, memory_order_relaxed);
 }
 
-/* Returns 0 if it is quiet, or the shortest time in which it can become quiet. */
+/* Returns 0 if no build has run for QUIET_NS; otherwise the shortest time until that can be the
+ * case. */
 static uint64_t time_to_quiet(void)
 {
     if (atomic_load_explicit(&builds_in_flight, memory_order_relaxed) > 0) {
@@ -196,7 +217,7 @@ static void *wait_for_quiet(void *unused)
     for (uint64_t left_ns; (left_ns = time_to_quiet()) > 0;) {
         kilni_sleep_ns(left_ns);
     }
-    /* In this order: a request that arrives between the two starts a thread of its own. */
+    /* The order matters: a request that arrives between the two steps starts a new thread. */
     atomic_store_explicit(&has_thread, 0, memory_order_seq_cst);
     start_if_pending();
     return NULL;
@@ -245,29 +266,29 @@ static void expect_helper(void)
 
 /* ---- requests that other processes left ---- */
 
-/* If this many requests were seen and all were given up, none is assumed to wait. */
-#define LOOKS_MAX 64u
+/* After this many requests that were all given up, the search ends, as if none were waiting. */
+#define CHECKED_MAX 64u
 
 typedef struct request_search {
-    unsigned looks;
+    unsigned checked;
     int has_found;
 } request_search;
 
-static int look_at_request(void *user, kiln_item *item)
+static int check_request(void *user, kiln_item *item)
 {
     request_search *search = user;
     kiln_item_info info = {.struct_size = sizeof info};
     search->has_found = kiln_item_get_info(item, &info) == KILN_OK && info.state == KILN_OK &&
                         info.kind == KILN_ENTRY_REQUEST && info.bytes > 0;
-    search->looks++;
-    return search->has_found || search->looks == LOOKS_MAX;
+    search->checked++;
+    return search->has_found || search->checked == CHECKED_MAX;
 }
 
 static void look_for_requests(void)
 {
     request_search search = {0};
     if (session_can_store()) {
-        kiln_store_each_request(session_requests()->store, look_at_request, &search);
+        kiln_store_each_request(session_requests()->store, check_request, &search);
     }
     if (search.has_found) {
         expect_helper();
@@ -282,8 +303,8 @@ void helper_look_for_requests(void)
 
 /* ---- this process's requests ---- */
 
-/* Returns what the store knows of a request. KILN_OK: it waits to be served; KILN_MISS: nothing;
- * KILN_EXISTS: it was given up recently. */
+/* Returns the state of a request in the store. KILN_OK: it waits to be served; KILN_MISS: there is
+ * none; KILN_EXISTS: it was given up recently. */
 static kiln_status look_up(kiln_store *store, const kiln_key *key)
 {
     kiln_entry *known = NULL;

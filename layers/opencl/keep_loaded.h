@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program may close the ICD loader and open it again. The layer, its writer thread and the
- * loader's functions that it remembers outlive that. If the loader were unloaded, it would return
- * at a different address, and the layer could not tell its calls from those of a layer that is
- * named twice.
+ * A program may close the ICD loader and open it again. The layer and its writer thread stay
+ * loaded, and the layer remembers functions of the loader. If the loader were unloaded, it would be
+ * loaded again at a different address. The layer could then not distinguish its calls from the
+ * calls of a loader to which the layer is named twice.
  */
 #pragma once
 

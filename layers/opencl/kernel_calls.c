@@ -134,9 +134,10 @@ static char *name_of(cl_kernel kernel)
 static cl_int reply(const kilni_opencl_answer *answer, size_t room, void *ret_value,
                     size_t *ret_size)
 {
-    return answer->status == CL_SUCCESS ? kilni_opencl_reply(answer->value.data, answer->value.size,
-                                                             room, ret_value, ret_size)
-                                        : answer->status;
+    return answer->status == CL_SUCCESS
+               ? kilni_opencl_return_info(answer->value.data, answer->value.size, room, ret_value,
+                                          ret_size)
+               : answer->status;
 }
 
 cl_int CL_API_CALL layer_get_kernel_info(cl_kernel kernel, cl_kernel_info what, size_t room,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The OpenCL layer, which the ICD loader loads. It copies the loader's functions, and puts its own
- * in the place of those that create, build and query programs and kernels.
+ * The OpenCL layer, which the ICD loader loads. It copies the loader's table of functions. In this
+ * copy, it replaces the functions that create, build and query programs and kernels with its
+ * own.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,12 +10,12 @@
 
 #include <CL/cl_layer.h>
 
+#include "../shared/cancellation_guard.h"
 #include "../shared/session.h"
-#include "../shared/uncancelled.h"
 #include "calls.h"
+#include "duplicate_layer.h"
 #include "helper.h"
 #include "keep_loaded.h"
-#include "other_copy.h"
 #include "platforms.h"
 #include "records.h"
 #include "target.h"
@@ -67,7 +68,7 @@ static kiln_status start_session(void)
 
 /* ---- the loader's table ---- */
 
-/* Replaces functions in the table. What an older loader lacks stays NULL. */
+/* Replaces functions in the table. Functions that an older loader lacks stay NULL. */
 static void interpose(void)
 {
 #define INTERPOSE(name, own) layer_functions.name = layer_functions.name ? (own) : NULL;
@@ -75,8 +76,9 @@ static void interpose(void)
 #undef INTERPOSE
 }
 
-/* A layer that is named twice, by whatever names, works once: the second instance only passes calls
- * on. The loader keeps the table until the process ends. */
+/* Starts a second instance of the layer, which only passes calls on. A layer that is named twice,
+ * even under different names, therefore works once. The loader keeps the table until the process
+ * ends. */
 static cl_int pass_on(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint *ret_entry_count,
                       const cl_icd_dispatch **ret_dispatch)
 {
@@ -96,7 +98,7 @@ static cl_int start(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint 
     if (!target || !ret_entry_count || !ret_dispatch) {
         return CL_INVALID_VALUE;
     }
-    if (is_started || other_copy_is_started()) {
+    if (is_started || duplicate_layer_is_started()) {
         return pass_on(entry_count, target, ret_entry_count, ret_dispatch);
     }
     is_started = 1;
@@ -177,5 +179,5 @@ static void drain(void *unused)
  * requests. Nothing here calls OpenCL. */
 __attribute__((destructor)) static void finish(void)
 {
-    run_uncancelled(drain, NULL);
+    run_without_cancellation(drain, NULL);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clLinkProgram under the cache. A link is found by what was compiled into its inputs. After a hit
- * there is no program of the driver's own: the application holds the program that was loaded from
- * the binary.
+ * clLinkProgram, answered from the cache if it has the link. The key of a link consists of the keys
+ * of its inputs. After a hit, the application holds the program that was loaded from the binary,
+ * since the driver has linked none.
  */
 #include <stdlib.h>
 
-#include "../shared/uncancelled.h"
+#include "../shared/cancellation_guard.h"
 #include "base/error.h"
 #include "build.h"
 #include "cached_build.h"
@@ -35,6 +35,19 @@ static int names_device_twice(const cached_build *build)
     return 0;
 }
 
+/* Returns whether variables add options. A driver adds them when it builds a program from a stored
+ * binary, and reports them as the program's options. It does not add them when it links. */
+static int variables_add_options(void)
+{
+    for (const char *const *name = kilni_opencl_option_variables; *name; name++) {
+        const char *value = getenv(*name);
+        if (value && *value) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* The driver refuses calls with wrong arguments. */
 static const char *obstacle(const cached_build *build)
 {
@@ -45,6 +58,9 @@ static const char *obstacle(const cached_build *build)
     }
     if (names_device_twice(build)) {
         return "a device is named twice";
+    }
+    if (variables_add_options()) {
+        return "a variable adds options to builds";
     }
     return build->platform && !build->platform->traits->links_reload
                ? "links are not cached on this driver"
@@ -65,8 +81,9 @@ static kiln_status find_compiled(const cached_build *build, cl_device_id device,
     return KILN_OK;
 }
 
-/* An input may be built or compiled again while the driver links. The input loses its key before
- * the driver starts that, and gets no other one, so the link's key can no longer be made. */
+/* An input may be built or compiled again while the driver links. Before the driver starts that
+ * build, the input loses its key and gets no new one, so that the link's key can no longer be made.
+ */
 static kiln_status make_key(cached_build *build, const kilni_opencl_site *site, cl_device_id device,
                             kiln_key **ret_key, kiln_error *error)
 {
@@ -164,7 +181,7 @@ cl_program CL_API_CALL layer_link_program(cl_context context, cl_uint device_cou
         .notify = notify,
         .user_data = user_data,
     };
-    run_uncancelled(run, &build);
+    run_without_cancellation(run, &build);
     cl_program program = track(&build);
     if (ret_error) {
         *ret_error = build.error;

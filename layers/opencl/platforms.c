@@ -21,7 +21,7 @@ typedef struct known_device {
     kiln_key *identity;
 } known_device;
 
-/* Guards all below. While it is held, only allocation is called. */
+/* Guards all static data below. A thread that holds it calls nothing but the allocator. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static platform *platforms[PLATFORMS_MAX];
 static size_t platform_count;
@@ -173,7 +173,7 @@ static void remember_identity(cl_device_id device, const kiln_key *identity)
 
 /* ---- drivers ---- */
 
-/* Does not change once a platform has it. The last release frees it. */
+/* An identified driver. Immutable once a platform has it. The last release frees it. */
 typedef struct held_driver {
     kilni_opencl_driver driver;
     size_t holds; /* guarded by the lock */
@@ -265,8 +265,8 @@ static kiln_status get_driver(platform *known, held_driver **ret_held, kiln_erro
     return KILN_OK;
 }
 
-/* Whether the files have the same content although their stamps or those of their folders differ: a
- * link to one was made, or something else was installed. */
+/* Returns whether the files have the same content although their times or those of their folders
+ * differ, for example because a link to a file was made or something else was installed. */
 static int is_the_same_driver(platform *known, held_driver *held)
 {
     held_driver *found = NULL;

@@ -11,10 +11,10 @@
 
 #include "records.h"
 
-/* Makes a program of verified entries, one for each device, with the answers recorded in them.
+/* Makes a program from verified entries, one for each device, with the answers recorded in them.
  *
  * @may_read     whether the build may read files
- * @ret_changed  [out] with KILN_MISS, a path that is not what it was, in place
+ * @ret_changed  [out] with KILN_MISS, a path that has changed, within an entry
  * Returns KILN_OK; KILN_MISS: the entries were made from other files; KILN_E_REFUSED;
  * KILN_E_RESOURCES; KILN_E_NO_MEMORY. */
 kiln_status program_load(const platform *owner, cl_context context, cl_uint device_count,
@@ -22,15 +22,16 @@ kiln_status program_load(const platform *owner, cl_context context, cl_uint devi
                          int may_read, const char *options, loaded_program **ret_loaded,
                          const char **ret_changed);
 
-/* Makes the entry of what was built for a device.
+/* Makes the entry of a program that was built for a device.
  *
- * @reads     what the driver has read; empty: nothing
- * @replaced  the entry whose results are kept beside; NULL: none
+ * @reads     the files that the driver has read; empty: none
+ * @replaced  the entry whose other results the new entry keeps; NULL: none
  * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status program_capture(platform *known, cl_program program, cl_device_id device,
                             const kiln_key *key, uint64_t build_ns, const kilni_text *reads,
                             const kiln_entry *replaced, kiln_entry **ret_entry);
 
-/* Returns how a build ended: with a callback, a driver may report success before it knows. KILN_OK;
- * KILN_E_BUILD; KILN_E_UNSUPPORTED if the build is still running. */
+/* Returns how a build ended. If the call has a callback, a driver may report success before it
+ * knows the result. Returns KILN_OK; KILN_E_BUILD; KILN_E_UNSUPPORTED if the build is still
+ * running. */
 kiln_status program_status(cl_program program, cl_uint device_count, const cl_device_id *devices);

@@ -62,7 +62,7 @@ kiln_status program_devices_copy(cl_uint count, const cl_device_id *devices,
     return KILN_OK;
 }
 
-/* @program  NULL: asks the context */
+/* Asks the driver for the devices of a program, or of the context if @program is NULL. */
 static cl_int ask_for_devices(cl_program program, cl_context context, size_t room,
                               cl_device_id *ret_devices, size_t *ret_size)
 {

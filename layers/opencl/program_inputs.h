@@ -11,15 +11,15 @@
 
 #include "records.h"
 
-/* Owns all except the options. Empty if all zero. */
+/* Owns all its members except the options. Empty if all zero. */
 typedef struct program_inputs {
     char *code; /* source or intermediate language */
     kiln_program_source source;
     kilni_opencl_constants constants;
 } program_inputs;
 
-/* Reads a program's source or intermediate language from the driver, which keeps it: the layer
- * needs no copy of its own.
+/* Reads a program's source or intermediate language from the driver. The driver keeps it, so the
+ * layer needs no copy.
  *
  * @options     borrowed by @ret_source; may be NULL
  * @ret_code    [out] what @ret_source points into; the caller frees it, also after a failure
@@ -28,7 +28,7 @@ typedef struct program_inputs {
 kiln_status program_read_code(const program_record *record, const char *options, char **ret_code,
                               kiln_program_source *ret_source);
 
-/* Reads the code and the constants. Returns the same statuses.
+/* Reads the code and the constants. Returns the statuses of program_read_code.
  *
  * @inputs  [out] all zero before the call; the caller frees them with program_inputs_done, also
  *          after a failure */
@@ -40,7 +40,7 @@ void program_inputs_done(program_inputs *inputs);
 kiln_status program_devices_copy(cl_uint count, const cl_device_id *devices,
                                  cl_device_id **ret_devices);
 
-/* All devices of a program or of a context; the caller frees the array. Return KILN_OK;
+/* Determine all devices of a program or of a context. The caller frees the array. Return KILN_OK;
  * KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status program_devices_of(cl_program program, cl_device_id **ret_devices, cl_uint *ret_count);
 kiln_status program_devices_of_context(cl_context context, cl_device_id **ret_devices,

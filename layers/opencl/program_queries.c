@@ -8,15 +8,15 @@
 #include "records.h"
 #include "target.h"
 
-/* ---- binaries: the loaded program has those of its devices, in its own order ---- */
+/* ---- binaries: the loaded program has the binaries of its devices, in its own order ---- */
 
 typedef struct binary_query {
     cl_program program;
     const loaded_program *loaded;
-    cl_device_id *devices; /* of the program */
+    cl_device_id *devices; /* the program's devices */
     size_t device_count;
-    size_t *sizes;            /* of the loaded program's binaries */
-    unsigned char **binaries; /* where they go */
+    size_t *sizes;            /* the sizes of the loaded program's binaries */
+    unsigned char **binaries; /* the application's buffers for them */
 } binary_query;
 
 static cl_int start_query(binary_query *query)
@@ -59,8 +59,8 @@ static cl_int reply_sizes(const binary_query *query, size_t room, void *ret_valu
         const cl_uint place = loaded_program_find_device(query->loaded, query->devices[i]);
         sizes[i] = place < query->loaded->device_count ? query->sizes[place] : 0;
     }
-    const cl_int error =
-        kilni_opencl_reply(sizes, query->device_count * sizeof *sizes, room, ret_value, ret_size);
+    const cl_int error = kilni_opencl_return_info(sizes, query->device_count * sizeof *sizes, room,
+                                                  ret_value, ret_size);
     free(sizes);
     return error;
 }
@@ -120,7 +120,7 @@ static cl_int query_references(cl_program program, size_t room, void *ret_value,
     return error;
 }
 
-/* Whether a build leaves the answer as it was. */
+/* Returns whether the answer is the same before and after a build. */
 static int is_of_unbuilt(cl_program_info what)
 {
     switch (what) {
@@ -186,7 +186,7 @@ static cl_int query_loaded_build(const loaded_program *loaded, cl_uint place,
 {
     if (what == CL_PROGRAM_BUILD_LOG) {
         const kilni_opencl_answer log = kilni_opencl_answers_log(loaded->answers[place]);
-        return kilni_opencl_reply(log.value.data, log.value.size, room, ret_value, ret_size);
+        return kilni_opencl_return_info(log.value.data, log.value.size, room, ret_value, ret_size);
     }
     return layer_target()->clGetProgramBuildInfo(loaded->program, loaded->devices[place], what,
                                                  room, ret_value, ret_size);

@@ -11,7 +11,7 @@
 
 /* Guards the maps, and all fields of records that change. While it is held, the driver is not
  * called and no lock is taken. The one exception is a fork, which takes the lock of the platforms
- * after it; no thread takes the two in the opposite order. */
+ * after this lock; no thread takes the two locks in the opposite order. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static handle_map programs;
 static handle_map kernels;
@@ -245,8 +245,8 @@ void records_retain_program(cl_program program)
     records_unlock();
 }
 
-/* Drops one reference on P. With the last one, the record leaves the map and the loaded program is
- * released: it would keep the context alive. */
+/* Drops one reference on P. With the last one, the record is removed from the map and the loaded
+ * program is released, because a loaded program keeps the context alive. */
 static void release_reference(program_record *record, int is_kernel_hold)
 {
     loaded_program *dropped = NULL;
@@ -455,8 +455,8 @@ int records_any_released(cl_uint count, const cl_program *all)
     return 0;
 }
 
-/* If kernels do not count as references, the record knows the number. If they do, the driver's
- * count is right, except for the holds of builds in flight. */
+/* If kernels do not count as references, the record knows the number of references. If they do, the
+ * driver's count is right, except for the holds of builds in flight. */
 cl_uint records_visible_references(cl_program program, cl_uint driver_count)
 {
     cl_uint visible = driver_count;

@@ -28,7 +28,7 @@ typedef enum program_origin {
     ORIGIN_LINKED = 5
 } program_origin;
 
-/* A program made from a stored binary. A link that was found has no P of the driver's own: the
+/* A program made from a stored binary. A link that was loaded from the cache has no P: the
  * application holds the loaded program itself.
  *
  * Immutable except for its count, so that one call may use it while another drops it. */
@@ -38,9 +38,10 @@ typedef struct loaded_program {
     cl_uint device_count;
     cl_device_id *devices;
     kilni_opencl_answers **answers; /* one for each device */
-    kilni_floating_point mode;      /* of the requesting thread; late builds run in it */
-    int is_held_by_application;     /* 1: there is no other P (a linked program) */
-    _Atomic unsigned holds; /* the last release (acq_rel) frees it; the lock guards new holds */
+    kilni_floating_point mode;  /* the mode of the requesting thread, in which late builds run */
+    int is_held_by_application; /* 1: a linked program: the application holds it itself, and there
+                                   is no P */
+    _Atomic unsigned holds;     /* the last release (acq_rel) frees it; the lock guards new holds */
 } loaded_program;
 
 /* The phase of the build or compile that is running. */
@@ -56,18 +57,22 @@ typedef struct program_record {
     platform *platform; /* may be NULL */
     program_origin origin;
 
-    unsigned holds;       /* on this struct, by calls in flight, kernels and the map */
-    cl_uint references;   /* on P: the application's, and those of the loaded program's kernels */
-    cl_uint kernel_holds; /* the part of these held by the loaded program's kernels */
-    cl_uint build_holds;  /* in addition: what builds in flight hold at the driver */
+    unsigned holds;       /* references to this record, held by calls in flight, kernels and the
+                             map */
+    cl_uint references;   /* references to P: the application's, and those of the loaded program's
+                             kernels */
+    cl_uint kernel_holds; /* the references to P that the loaded program's kernels hold */
+    cl_uint build_holds;  /* additional references to P, which builds in flight hold at the
+                             driver */
     build_phase phase;
     unsigned generation;    /* how often the driver was asked to build or compile P itself */
     device_keys compiled;   /* the keys of what this generation compiled into P, if known */
-    device_keys uncaptured; /* the keys of what it built, while its binaries are not captured */
+    device_keys uncaptured; /* the keys of what this generation built, as long as its binaries are
+                               not captured */
     uint64_t uncaptured_ns; /* how long that build took */
     kilni_floating_point uncaptured_mode; /* the mode of that build */
     kilni_opencl_constants constants;
-    int has_lost_constants; /* no memory for some: the program's key can no longer be made */
+    int has_lost_constants; /* memory ran out for some: the program's key can no longer be made */
     loaded_program *loaded; /* NULL: the driver's P answers itself */
 } program_record;
 
@@ -83,12 +88,12 @@ void records_unlock(void);
 
 /* ---- programs ---- */
 
-/* Starts to track a program that the application receives. Without memory the program is not
- * tracked, and stays the driver's alone. */
+/* Starts to track a program that the application receives. If memory runs out, the program is not
+ * tracked, and the driver alone serves it. */
 void records_add_program(cl_program program, cl_context context, program_origin origin);
 
-/* The same for a program loaded from a linked one's binary; takes over @made, which answers for
- * it. */
+/* Does the same as records_add_program for a program that was loaded from the binary of a linked
+ * program. Takes over @made, which answers for the program. */
 void records_add_linked(cl_program program, cl_context context, loaded_program *made);
 
 /* Returns a hold on a program's record, or NULL if the program is not tracked. */
@@ -96,15 +101,15 @@ program_record *records_hold(cl_program program);
 void records_release(program_record *record);
 
 /* Returns a hold on the record of each tracked program, in an array. The caller releases the
- * records and frees the array. NULL if there are none, or no memory. */
+ * records and frees the array. Returns NULL if there are no programs, or if memory runs out. */
 program_record **records_hold_all(size_t *ret_count);
 
 /* Returns a hold on the program's loaded program, or NULL. */
 loaded_program *records_hold_loaded(program_record *record);
 loaded_program *records_hold_loaded_of(cl_program program);
 
-/* The application takes or drops a reference of its own. The record of a program is dropped before
- * the last reference reaches the driver, since the handle may be reused. */
+/* Record that the application adds or drops a reference. The record of a program is dropped before
+ * the driver releases the last reference, since the handle may be reused. */
 void records_retain_program(cl_program program);
 void records_release_program(cl_program program);
 
@@ -113,7 +118,7 @@ void records_release_program(cl_program program);
  * then. */
 int records_is_released(cl_program program);
 
-/* Returns 1 if that holds for any of several programs; @all may be NULL. */
+/* Returns 1 if records_is_released is 1 for any of several programs; @all may be NULL. */
 int records_any_released(cl_uint count, const cl_program *all);
 
 /* Remembers a specialization constant that the driver accepted. */
@@ -123,8 +128,8 @@ void records_set_constant(cl_program program, cl_uint id, size_t size, const voi
  * KILN_E_NO_MEMORY. */
 kiln_status records_copy_constants(program_record *record, kilni_opencl_constants *ret_copy);
 
-/* Called before the driver is asked to build or compile P itself. From now on P answers itself, and
- * the keys of what it contained before are dropped. Returns the new generation. */
+/* Called before the driver builds or compiles P itself. From now on P itself answers queries, and
+ * the keys of its former content are dropped. Returns the new generation. */
 unsigned records_begin_native(program_record *record);
 
 /* Returns 1 if the driver was ever asked to build or compile P itself. */
@@ -133,12 +138,13 @@ int records_is_native(program_record *record);
 /* Returns 1 while @generation is the latest. */
 int records_is_generation(program_record *record, unsigned generation);
 
-/* Decides between two builds or compiles of one program at a time. If the driver has the first, the
- * driver refuses the second, or accepts it if it comes from the first one's callback. If the driver
- * does not know about the first, the caller must refuse the second as the driver would.
+/* Decides between two builds or compiles of one program at the same time. If the driver knows about
+ * the first, the driver refuses the second, or accepts it if it comes from the callback of the
+ * first. If the driver does not know about the first, the caller must refuse the second as the
+ * driver would.
  *
- * Returns the phase of the first. BUILD_NONE: there is no other, and the caller's is now
- * BUILD_LOOKED_UP. */
+ * Returns the phase of the first. BUILD_NONE: there is no other build, and the caller's build is
+ * now BUILD_LOOKED_UP. */
 build_phase records_start_building(program_record *record);
 void records_set_phase(program_record *record, build_phase phase);
 
@@ -147,30 +153,30 @@ void records_set_phase(program_record *record, build_phase phase);
 void records_hold_at_driver(program_record *record);
 void records_release_at_driver(program_record *record);
 
-/* Remembers the keys of what the driver compiled into P in that generation, unless a later one has
- * begun. Takes over @compiled. */
+/* Remembers the keys of what the driver compiled into P in that generation, unless a later
+ * generation has begun. Takes over @compiled. */
 void records_set_compiled(program_record *record, unsigned generation, device_keys compiled);
 
-/* The same for what the driver built in this thread, if a capture is too expensive to be made
- * now. */
+/* Remembers in the same way the keys of what the driver built in this thread, if a capture is too
+ * expensive to be made now. */
 void records_set_uncaptured(program_record *record, unsigned generation, device_keys built,
                             uint64_t build_ns);
 
-/* Removes and returns the keys of what was built and not captured. Returns 0 if there are none, or
- * if this thread is in a different floating-point mode than the one that built. A driver may finish
- * a build only when it is asked for binaries, and then does so in the mode of the asking thread. */
+/* Removes and returns the keys of a build that was not captured. Returns 0 if there are none, or if
+ * this thread is in a different floating-point mode than the thread that built. A driver may finish
+ * a build only when binaries are requested, in the mode of the thread that requests them. */
 int records_take_uncaptured(program_record *record, unsigned *ret_generation,
                             device_keys *ret_built, uint64_t *ret_build_ns);
 
-/* Returns the key of what was compiled into a program for a device, retained; NULL if it is not
- * known or the program is of a different context. */
+/* Returns the key of a program's compile for a device, retained; NULL if the key is unknown or the
+ * program belongs to a different context. */
 kiln_key *records_find_compiled(cl_program program, cl_context context, cl_device_id device);
 
 /* Returns the reference count that the application would see without the layer. @driver_count is
- * the driver's. */
+ * the count that the driver reports. */
 cl_uint records_visible_references(cl_program program, cl_uint driver_count);
 
-/* Returns how many references in the driver's count are the layer's. */
+/* Returns how many references in the driver's count of a context are held by the layer. */
 cl_uint records_hidden_context_references(cl_context context);
 
 /* ---- loaded programs ---- */
@@ -186,11 +192,11 @@ void loaded_program_release(loaded_program *held);
  * devices. */
 cl_uint loaded_program_find_device(const loaded_program *loaded, cl_device_id device);
 
-/* Gives a program its loaded program, which is taken over: it is released if the application has
- * released P meanwhile, or if the driver was asked to build P. */
+/* Sets a program's loaded program, and takes over @made. Releases @made at once if the application
+ * has released P meanwhile, or if the driver was asked to build P. */
 void records_set_loaded(program_record *record, loaded_program *made);
 
-/* Removes and releases it. */
+/* Removes and releases a program's loaded program. */
 void records_drop_loaded(program_record *record);
 
 /* ---- kernels ---- */
@@ -211,9 +217,9 @@ kiln_status records_add_clone(cl_kernel clone, cl_kernel original);
 
 void records_retain_kernel(cl_kernel kernel);
 
-/* Called before a kernel is released. Returns a hold on the record if that was the last reference,
- * or NULL. The caller passes it to records_release_kernel_hold after the driver has released the
- * kernel. */
+/* Called before a kernel is released. If the reference that is being released is the last one,
+ * returns a hold on the record; otherwise NULL. The caller passes it to records_release_kernel_hold
+ * after the driver has released the kernel. */
 program_record *records_release_kernel(cl_kernel kernel);
 
 /* Drops the reference on P that a kernel of the loaded program held, and @record. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Works like posix_spawn: the child runs in this process's memory, on its own stack, while the
- * calling thread waits. An intermediate process ends at once, so that the program is no child of
- * the application. It is cloned without a signal for its end. That hides it from wait(),
- * waitpid(-1) and SIGCHLD handlers; only this code, which asks for such children with __WCLONE,
- * reaps it.
+ * calling thread waits. An intermediate process exits at once, so that the program is not a child
+ * of the application. The intermediate process is cloned without an exit signal. That hides it from
+ * wait(), waitpid(-1) and SIGCHLD handlers; only this code, which asks for such children with
+ * __WCLONE, reaps it.
  */
 #include "spawn.h"
 
@@ -77,7 +77,7 @@ static int run_program(void *argument)
 }
 
 /* With sched_autogroup, the scheduler treats a session as a unit, and the nice values of its
- * processes count only within it. So the priority of the whole session is lowered. */
+ * processes have effect only within it. So the priority of the whole session is lowered. */
 static void lower_session_priority(void)
 {
     const int file = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
@@ -110,8 +110,8 @@ static int gets_orphans(void)
 
 static void clone_and_reap(spawn_call *call, char *stack_end)
 {
-    /* The children use this thread's memory: they must not act on a cancellation of it, nor run the
-     * application's signal handlers. */
+    /* The children use this thread's memory: they must not act on a cancellation of this thread,
+     * nor run the application's signal handlers. */
     int cancel_state = PTHREAD_CANCEL_ENABLE;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     sigset_t all, before;

@@ -9,7 +9,7 @@
  * for, and no SIGCHLD. May be called from any thread, also while the process ends; allocates
  * nothing from the heap.
  *
- * @path, @arguments, @environment  live for the call
- * Returns 1 if the program was started. Returns 0 if it was not; also if this process adopts
- * orphans, since the program would become the application's child. */
+ * @path, @arguments, @environment  used only during the call
+ * Returns 1 if the program was started; otherwise 0. Starts nothing if this process adopts orphans,
+ * since the program would become the application's child. */
 int spawn_detached(const char *path, char *const *arguments, char *const *environment);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A map from a driver's handle to what the layer knows about it. It takes no lock: its user
- * does.
+ * A map from a driver's handle to what the layer knows about it. It takes no lock; its users must.
  */
 #pragma once
 

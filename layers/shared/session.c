@@ -20,14 +20,13 @@
 /* Written by session_start, before any call comes in. */
 static int64_t start_ns;
 static kiln_config *config;
-static const char **key_variables;
 
 /* Written once under once_set_up; read after it. */
 static pthread_once_t once_set_up = PTHREAD_ONCE_INIT;
 static kilni_request_context requests;
 
-/* Whether requests is complete, for callers that must not set it up. The store in set_up (release)
- * pairs with the load in session_drain (acquire). */
+/* Whether the variable requests is complete, for callers that must not set it up. The store in
+ * set_up (release) pairs with the load in session_drain (acquire). */
 static _Atomic int is_set_up;
 
 /* Written in a forked child, while it has one thread; read relaxed. */
@@ -43,11 +42,6 @@ const kiln_config *session_config(void)
     return config;
 }
 
-const char *const *session_key_variables(void)
-{
-    return key_variables;
-}
-
 int session_is_forked(void)
 {
     return atomic_load_explicit(&is_forked, memory_order_relaxed);
@@ -60,22 +54,6 @@ static void note_fork(void)
 
 /* ---- set-up ---- */
 
-static kiln_status copy_key_variables(void)
-{
-    size_t count = 0;
-    while (config->key_variables[count]) {
-        count++;
-    }
-    key_variables = calloc(count + 1, sizeof *key_variables);
-    if (!key_variables) {
-        return KILN_E_NO_MEMORY;
-    }
-    for (size_t i = 0; i < count; i++) {
-        key_variables[i] = config->key_variables[i];
-    }
-    return KILN_OK;
-}
-
 kiln_status session_start(void)
 {
     if (getauxval(AT_SECURE)) {
@@ -85,9 +63,6 @@ kiln_status session_start(void)
     kiln_status status = kiln_config_from_env(NULL, NULL, &config);
     if (status == KILN_OK && config->disabled) {
         status = KILN_E_UNSUPPORTED;
-    }
-    if (status == KILN_OK) {
-        status = copy_key_variables();
     }
     if (status == KILN_OK && pthread_atfork(NULL, NULL, note_fork) != 0) {
         status = KILN_E_NO_MEMORY;
@@ -108,8 +83,8 @@ static void log_to_trace(void *user, kiln_log_level level, const char *text)
     trace_note(text);
 }
 
-/* Returns NULL if no store can be opened: the layer then works in memory, and the trace says
- * why. */
+/* Returns NULL if no store can be opened: the layer then caches only in memory, and the trace
+ * contains the reason. */
 static kiln_store *open_store(void)
 {
     const char *directory = config->dir;

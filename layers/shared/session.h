@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a layer sets up once in a process: configuration, memory, store, writer and trace.
+ * The state that a layer sets up once per process: configuration, memory, store, writer and trace.
  */
 #pragma once
 
@@ -13,28 +13,26 @@
  * then pass through. */
 const kilni_request_context *session_requests(void);
 
-/* Returns 1 if there is a store and it may be written. Only after session_requests has returned
- * other than NULL. */
+/* Returns 1 if there is a store that may be written to. Call it only after session_requests has
+ * returned something other than NULL. */
 int session_can_store(void);
 
 /* Adds to the store's totals and to the counters of KILN_STATS. */
 void session_count(const kiln_stats *delta);
 
+/* Returns the configuration. Call it only after session_start has returned KILN_OK. */
 const kiln_config *session_config(void);
-
-/* The patterns of further environment variables that decide a build (KILN_KEY_ENV), ended by
- * NULL. */
-const char *const *session_key_variables(void);
 
 /* Reads the configuration. Returns KILN_OK; KILN_E_UNSUPPORTED if the layer must do nothing
  * (KILN_DISABLE, or a program with raised privileges); KILN_E_NO_MEMORY. */
 kiln_status session_start(void);
 
-/* When session_start ran, in Unix nanoseconds by the clock that stamps files. */
+/* Returns when session_start ran, in Unix nanoseconds by the clock that stamps files. */
 int64_t session_start_ns(void);
 
 /* Waits until queued entries are written, for at most 2 s. */
 void session_drain(void);
 
-/* Returns 1 in a child that was forked after the layer started. It builds without the cache. */
+/* Returns 1 in a child that was forked after the layer started. Such a child builds without the
+ * cache. */
 int session_is_forked(void);

@@ -10,13 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "os/file_limit.h"
 #include "os/os.h"
-#include "os/owned_file.h"
+#include "os/owned_descriptor.h"
 
 /* Written once, before any request. */
-static kilni_owned_file trace_file = {.file = -1};
+static kilni_owned_descriptor trace_file = {.file = -1};
 static int is_stderr;
 
 void trace_open(const char *target)
@@ -30,18 +29,18 @@ void trace_open(const char *target)
     }
     const int file = kilni_os()->openat(
         AT_FDCWD, target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
-    if (file >= 0 && kilni_owned_file_take(file, &trace_file) != KILN_OK) {
+    if (file >= 0 && kilni_owned_descriptor_take(file, &trace_file) != KILN_OK) {
         close(file);
     }
 }
 
-/* The descriptor to write to; -1 if there is none or the application has closed it. */
+/* Returns the descriptor to write to; -1 if there is none or the application has closed it. */
 static int current_target(void)
 {
     if (is_stderr) {
         return STDERR_FILENO;
     }
-    return kilni_owned_file_is_intact(&trace_file) ? trace_file.file : -1;
+    return kilni_owned_descriptor_is_intact(&trace_file) ? trace_file.file : -1;
 }
 
 /* A closed pipe or a limit on file sizes must not end the application: SIGPIPE and SIGXFSZ are
@@ -150,10 +149,6 @@ void trace_changed(const kiln_key *key, const char *path)
 {
     char digest[KILN_DIGEST_TEXT_SIZE];
     const kiln_digest found = kiln_key_digest(key);
-    kilni_text text = {0};
     kiln_digest_format(&found, digest);
-    if (kilni_text_printf(&text, "key=%s was made from a different %s", digest, path) == KILN_OK) {
-        trace_note(text.bytes);
-    }
-    kilni_text_done(&text);
+    write_line("note: key=%s was made from a different %s", digest, path);
 }

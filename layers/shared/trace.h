@@ -8,7 +8,9 @@
 
 #include "program/request.h"
 
-/* @target  a file to append to, "-" for stderr, NULL for none; a file that cannot be opened counts
+/* Opens the trace.
+ *
+ * @target  a file to append to, "-" for stderr, NULL for none; a file that cannot be opened counts
  *          as none */
 void trace_open(const char *target);
 
@@ -21,5 +23,6 @@ void trace_passed(const char *call, const char *reason);
 /* Writes a line about anything else, such as a wrong setting or a store that cannot be used. */
 void trace_note(const char *text);
 
-/* What was found for a key was made from another state of this file. */
+/* Writes a line that reports that the entry that was found for a key was made from a different
+ * state of this file. */
 void trace_changed(const kiln_key *key, const char *path);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bounded reading and writing of little-endian integers and runs of bytes. Once a caller asks for
- * more bytes than are left, the reader or writer has failed for good: reads return zero, writes do
- * nothing, and neither moves on. A caller may therefore check once, at the end of a group.
+ * Reads and writes little-endian integers and runs of bytes within a buffer. If a caller asks for
+ * more bytes than are left, the reader or writer fails, and stays failed: reads return zero, writes
+ * do nothing, and the position no longer changes. So a caller need only check once, after a group
+ * of calls.
  */
 #pragma once
 

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Returns how many bytes of the text field the caller's structure has. */
+/* Returns the size of the text field in the caller's structure. */
 static size_t text_capacity(const kiln_error *error)
 {
     size_t before = offsetof(kiln_error, text);
@@ -18,7 +18,7 @@ static size_t text_capacity(const kiln_error *error)
 kiln_status kilni_error_set(kiln_error *error, kiln_status status, int system_error,
                             const char *format, ...)
 {
-    /* The first release already had every field before the text: a smaller struct_size is
+    /* Every field before the text has existed since the first release, so a smaller struct_size is
      * invalid. */
     if (!error || error->struct_size < offsetof(kiln_error, text)) {
         return status;

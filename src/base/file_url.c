@@ -13,10 +13,9 @@ static bool is_plain(char character)
 
 kiln_status kilni_file_url_append(kilni_text *url, const char *path)
 {
-    kiln_status status = kilni_text_append(url, "file://");
-    for (; status == KILN_OK && *path; path++) {
-        status = is_plain(*path) ? kilni_text_append_bytes(url, path, 1)
-                                 : kilni_text_printf(url, "%%%02X", (unsigned)(unsigned char)*path);
+    kilni_text_append(url, "file://");
+    for (; *path; path++) {
+        kilni_text_printf(url, is_plain(*path) ? "%c" : "%%%02X", (unsigned char)*path);
     }
-    return status;
+    return kilni_text_append(url, "");
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/size.h"
 
+#include <stdlib.h>
+
+#define FIRST_CAPACITY 16u
+
 bool kilni_size_add(size_t a, size_t b, size_t *ret_sum)
 {
     size_t sum;
@@ -41,7 +45,22 @@ bool kilni_u64_multiply(uint64_t a, uint64_t b, uint64_t *ret_product)
     return true;
 }
 
-/* Returns the factor that a suffix stands for, or 0 if it is not a suffix. */
+void *kilni_array_grown(void *items, size_t count, size_t *capacity, size_t item_size)
+{
+    if (count < *capacity) {
+        return items;
+    }
+    size_t larger = FIRST_CAPACITY, size;
+    if ((*capacity && !kilni_size_multiply(*capacity, 2, &larger)) ||
+        !kilni_size_multiply(larger, item_size, &size)) {
+        return NULL;
+    }
+    void *grown = realloc(items, size);
+    *capacity = grown ? larger : *capacity;
+    return grown;
+}
+
+/* Returns the factor of a suffix, or 0 if the character is not a suffix. */
 static uint64_t unit_of(char suffix)
 {
     switch (suffix) {

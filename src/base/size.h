@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checked arithmetic on sizes from untrusted sources. Each function returns true and the result,
- * or, if the result does not fit, returns false and writes nothing.
+ * Checked arithmetic on sizes from untrusted sources, and arrays that grow.
  */
 #pragma once
 
@@ -11,13 +10,19 @@
 
 #include <kiln/status.h>
 
-/* The largest size in bytes of one part of a key, of one payload and of one entry. */
+/* The maximum size, in bytes, of a part of a key, of a payload and of an entry. */
 #define KILNI_MAX_BYTES ((uint64_t)1 << 40)
 
+/* Each returns true and the result, or, if the result does not fit, returns false and writes
+ * nothing. */
 bool kilni_size_add(size_t a, size_t b, size_t *ret_sum);
 bool kilni_size_multiply(size_t a, size_t b, size_t *ret_product);
 bool kilni_u64_add(uint64_t a, uint64_t b, uint64_t *ret_sum);
 bool kilni_u64_multiply(uint64_t a, uint64_t b, uint64_t *ret_product);
+
+/* Returns an array with room for at least one item more than @count: @items itself, or a larger
+ * copy that replaces it. Returns NULL if memory runs out, and then does not change @items. */
+void *kilni_array_grown(void *items, size_t count, size_t *capacity, size_t item_size);
 
 /* Implements kiln_size_parse. */
 kiln_status kilni_size_parse(const char *text, uint64_t *ret_bytes);

@@ -11,7 +11,9 @@
 kiln_status kilni_text_reserve(kilni_text *text, size_t extra)
 {
     size_t needed;
-    if (!kilni_size_add(text->length, extra, &needed) || !kilni_size_add(needed, 1, &needed)) {
+    if (text->has_failed || !kilni_size_add(text->length, extra, &needed) ||
+        !kilni_size_add(needed, 1, &needed)) {
+        text->has_failed = true;
         return KILN_E_NO_MEMORY;
     }
     if (needed <= text->capacity) {
@@ -23,6 +25,7 @@ kiln_status kilni_text_reserve(kilni_text *text, size_t extra)
     }
     char *bytes = realloc(text->bytes, capacity);
     if (!bytes) {
+        text->has_failed = true;
         return KILN_E_NO_MEMORY;
     }
     text->bytes = bytes;
@@ -81,7 +84,8 @@ size_t kilni_text_cut(const char *bytes, size_t length, size_t limit)
     }
     size_t cut = limit;
     /* A continuation byte (10xxxxxx) must stay with the byte before it. A character has at most
-     * four bytes; if none begins nearby, this is not UTF-8, and any place will do. */
+     * four bytes. If none begins in the last four, the bytes are not UTF-8, and they may be
+     * truncated anywhere. */
     while (cut > 0 && limit - cut < 4 && ((unsigned char)bytes[cut] & 0xc0) == 0x80) {
         cut--;
     }

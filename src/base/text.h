@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A growing run of bytes. A zeroed structure is an empty text. An append that fails leaves the text
- * unchanged.
+ * A string of bytes that grows. A zeroed structure is an empty text. An append that fails leaves
+ * the text unchanged, and all later appends fail too, so a caller need only check the last one.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <kiln/status.h>
 
 typedef struct kilni_text {
-    char *bytes;   /* length bytes and a terminating zero; NULL before the first append */
-    size_t length; /* without the terminating zero */
+    char *bytes;   /* length bytes and a terminating NUL; NULL before the first append */
+    size_t length; /* without the terminating NUL */
     size_t capacity;
+    bool has_failed; /* memory ran out */
 } kilni_text;
 
 /* Makes room for @extra more bytes, so that appending that many cannot fail. */
@@ -27,6 +29,6 @@ kiln_status kilni_text_printf(kilni_text *text, const char *format, ...)
 /* Frees the bytes and makes the text empty. */
 void kilni_text_done(kilni_text *text);
 
-/* Returns the greatest length up to @limit at which @bytes can be cut without splitting a UTF-8
- * character. */
+/* Returns the greatest length up to @limit to which @bytes can be truncated without splitting a
+ * UTF-8 character. */
 size_t kilni_text_cut(const char *bytes, size_t length, size_t limit);

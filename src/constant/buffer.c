@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-#include "base/params.h"
+#include "base/sized_struct.h"
 #include "constant/constants.h"
 
 struct kiln_constant_buffer {
-    /* All members are set before the cache gets the buffer, and never changed. */
+    /* All members are set before the cache gets the buffer, and do not change afterwards. */
     kiln_constant_memory memory;
-    kiln_constant_fence fence; /* wait is NULL: there is none */
+    kiln_constant_fence fence; /* wait is NULL if there is no fence */
     void *data;
     size_t size;
 };
@@ -26,15 +26,19 @@ static void hold(kiln_constant_hold_fn function, const kiln_constant_memory *mem
     }
 }
 
-/* Asks the backend for memory, and once more if evicting constants from the cache freed some. */
+/* Asks the backend for memory. If that fails, evicts constants from the cache and asks once more,
+ * even if nothing was left to evict: other threads may have freed memory meanwhile. Before it asks
+ * again, it waits until other threads have freed the constants that they evicted at the same
+ * time. */
 static void *allocate(const kiln_constant_memory *memory, size_t size, kiln_constant_cache *cache)
 {
     void *data = memory->allocate(size, memory->engine, memory->allocator);
-    uint64_t freed = 0;
-    if (!data && cache) {
-        kiln_cache_evict_bytes(cache->memory, size, &freed);
+    if (data || !cache) {
+        return data;
     }
-    return freed > 0 ? memory->allocate(size, memory->engine, memory->allocator) : data;
+    kiln_cache_evict_bytes(cache->memory, size, NULL);
+    kilni_constants_settle(cache);
+    return memory->allocate(size, memory->engine, memory->allocator);
 }
 
 kiln_status kiln_constant_buffer_new(const kiln_constant_memory *memory, size_t size,
@@ -42,7 +46,7 @@ kiln_status kiln_constant_buffer_new(const kiln_constant_memory *memory, size_t 
 {
     kiln_constant_memory known;
     if (!memory || size == 0 || !ret_buffer ||
-        kilni_params_copy(memory, &known, sizeof known) != KILN_OK || !are_complete(&known)) {
+        kilni_sized_struct_copy(memory, &known, sizeof known) != KILN_OK || !are_complete(&known)) {
         return KILN_E_INVALID;
     }
     kiln_constant_buffer *buffer = malloc(sizeof *buffer);
@@ -114,7 +118,7 @@ kiln_status kiln_constant_buffer_set_fence(kiln_constant_buffer *buffer,
 {
     kiln_constant_fence known;
     if (!buffer || !fence || buffer->fence.wait ||
-        kilni_params_copy(fence, &known, sizeof known) != KILN_OK || !known.wait) {
+        kilni_sized_struct_copy(fence, &known, sizeof known) != KILN_OK || !known.wait) {
         return KILN_E_INVALID;
     }
     buffer->fence = known;

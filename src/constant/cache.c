@@ -1,37 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calls of backends on a device's constants.
+ * The functions by which backends use a device's constants.
  */
 #include <kiln/constant_backend.h>
 
 #include <string.h>
 
 #include "base/error.h"
-#include "base/params.h"
+#include "base/sized_struct.h"
 #include "constant/constants.h"
 #include "constant/device.h"
 #include "constant/key.h"
-#include "memory/departure.h"
-#include "memory/object.h"
-#include "memory/removal.h"
+#include "memory/evict.h"
+#include "memory/pin.h"
 
-/* Asks for a constant that the first look did not find. */
+/* Returns a hit, or BYPASS if the constant that was found and the caller's constant differ in size:
+ * then they are not the same constant. */
+static kiln_reservation answer_of(kiln_constant_cache *cache, kiln_pin *pin, size_t size)
+{
+    if (kiln_constant_buffer_size(kiln_constant_buffer_of(pin)) == size) {
+        return (kiln_reservation){.outcome = KILN_HIT, .pin = pin};
+    }
+    atomic_fetch_add_explicit(&cache->misfits, 1, memory_order_relaxed);
+    kiln_pin_release(&pin);
+    return (kiln_reservation){.outcome = KILN_BYPASS};
+}
+
+/* Asks for a constant that the first look-up did not find. */
 static kiln_status reserve(kiln_constant_cache *cache, const kiln_key *key, size_t size,
                            const kiln_constant_params *params, kiln_reservation *ret_reservation,
                            kiln_error *error)
 {
     kiln_constant_params known;
-    if (kilni_params_copy(params, &known, sizeof known) != KILN_OK ||
-        !kilni_constant_key_is_one(key)) {
-        return kilni_error_set(
-            error, KILN_E_INVALID, 0,
-            "a constant needs a key of kiln_constant_key_new, and parameters of this version");
+    if (kilni_sized_struct_copy(params, &known, sizeof known) != KILN_OK ||
+        !kilni_is_constant_key(key)) {
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "the key was not made by kiln_constant_key_new, or the parameters "
+                               "are not of this version");
     }
     kiln_reserve_params reserve_params = {.struct_size = sizeof reserve_params,
                                           .bytes = size,
                                           .wait_ns = known.wait_ns,
-                                          .group = known.owner};
-    return kiln_cache_reserve(cache->memory, key, &reserve_params, ret_reservation, error);
+                                          .group = known.owner,
+                                          .flags = known.flags};
+    kiln_status status =
+        kiln_cache_reserve(cache->memory, key, &reserve_params, ret_reservation, error);
+    if (status == KILN_OK && ret_reservation->outcome == KILN_HIT) {
+        *ret_reservation = answer_of(cache, ret_reservation->pin, size);
+    }
+    return status;
 }
 
 kiln_status kiln_constant_get_or_add(kiln_constant_cache *cache, const kiln_key *key, size_t size,
@@ -40,7 +57,7 @@ kiln_status kiln_constant_get_or_add(kiln_constant_cache *cache, const kiln_key 
 {
     if (!cache || !key || !ret_reservation) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "a constant needs a cache, a key, and room for the answer");
+                               "the cache, the key or the result pointer is NULL");
     }
     if (size == 0) {
         /* To the engine, 0 means an unknown size. */
@@ -52,8 +69,22 @@ kiln_status kiln_constant_get_or_add(kiln_constant_cache *cache, const kiln_key 
     if (!object) {
         return reserve(cache, key, size, params, ret_reservation, error);
     }
-    *ret_reservation = (kiln_reservation){.outcome = KILN_HIT, .pin = object};
+    *ret_reservation = answer_of(cache, object, size);
     return KILN_OK;
+}
+
+kiln_status kiln_constant_wait(kiln_constant_cache *cache, kiln_pending *pending, size_t size,
+                               uint64_t wait_ns, kiln_reservation *ret_reservation,
+                               kiln_error *error)
+{
+    if (!cache) {
+        return kilni_error_set(error, KILN_E_INVALID, 0, "the cache is NULL");
+    }
+    kiln_status status = kiln_pending_wait(pending, wait_ns, ret_reservation, error);
+    if (status == KILN_OK && ret_reservation->outcome == KILN_HIT) {
+        *ret_reservation = answer_of(cache, ret_reservation->pin, size);
+    }
+    return status;
 }
 
 kiln_status kiln_constant_fulfil(kiln_ticket **ticket, kiln_constant_buffer **buffer,
@@ -74,7 +105,11 @@ kiln_status kiln_constant_fulfil(kiln_ticket **ticket, kiln_constant_buffer **bu
 
 kiln_status kiln_constant_remove_if_exist(kiln_constant_cache *cache, const kiln_key *key)
 {
-    return cache ? kilni_cache_forget(cache->memory, key) : KILN_E_INVALID;
+    const kiln_status status = cache ? kilni_cache_forget(cache->memory, key) : KILN_E_INVALID;
+    if (status == KILN_OK) {
+        kilni_constants_settle(cache);
+    }
+    return status;
 }
 
 static size_t remove_everywhere(size_t (*remove)(kiln_cache *cache, uint64_t wanted),
@@ -87,11 +122,10 @@ static size_t remove_everywhere(size_t (*remove)(kiln_cache *cache, uint64_t wan
     for (cache = first; cache; cache = cache->next) {
         removed += remove(cache->memory, wanted);
     }
-    /* Other threads may be about to free some of it, or may see it during a look-up. */
-    if (!kilni_constants_are_departing(constants)) {
-        for (cache = first; cache; cache = cache->next) {
-            kilni_cache_settle(cache->memory);
-        }
+    /* Other threads may not have freed all removed constants yet, or may still see one in a
+     * look-up. */
+    for (cache = first; cache; cache = cache->next) {
+        kilni_constants_settle(cache);
     }
     return removed;
 }
@@ -134,7 +168,10 @@ kiln_status kiln_constant_get_stats(kiln_constant_cache *cache, kiln_cache_stats
     if (status == KILN_OK) {
         size_t size = ret_stats->struct_size;
         stats.struct_size = size;
-        stats.bypasses += atomic_load_explicit(&cache->empties, memory_order_relaxed);
+        /* The engine counted constants of the wrong size as hits. */
+        const uint64_t misfits = atomic_load_explicit(&cache->misfits, memory_order_relaxed);
+        stats.hits -= misfits < stats.hits ? misfits : stats.hits;
+        stats.bypasses += misfits + atomic_load_explicit(&cache->empties, memory_order_relaxed);
         memcpy(ret_stats, &stats, size < sizeof stats ? size : sizeof stats);
     }
     return status;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "constant/constants.h"
 
-#include "memory/departure.h"
+#include "memory/read_section.h"
 
 static kilni_constants process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool sees_forks;
 
-/* If a process forks while it registers the handlers below, its child registers them again, and
- * they run twice. */
+/* How many calls of the handlers below are nested. If a process forks while it registers the
+ * handlers, its child registers them again, and they run twice. */
 static _Thread_local unsigned fork_depth;
 
 static void before_fork(void)
@@ -46,11 +46,19 @@ kiln_constant_cache *kilni_constant_cache_first(const kilni_constants *constants
     return atomic_load_explicit(&constants->caches, memory_order_acquire);
 }
 
-bool kilni_constants_are_departing(const kilni_constants *constants)
+/* Returns whether this thread is inside a backend function that one of the caches called. */
+static bool is_inside_backend(void)
 {
-    kiln_constant_cache *cache = constants ? kilni_constant_cache_first(constants) : NULL;
+    kiln_constant_cache *cache = kilni_constant_cache_first(&process);
     while (cache && !kilni_cache_is_departing(cache->memory)) {
         cache = cache->next;
     }
     return cache != NULL;
+}
+
+void kilni_constants_settle(kiln_constant_cache *cache)
+{
+    if (!is_inside_backend()) {
+        kilni_cache_settle(cache->memory);
+    }
 }

@@ -42,8 +42,8 @@ static kiln_status cache_new(uint32_t kind, uint32_t index, kiln_constant_cache 
     return KILN_OK;
 }
 
-/* Adds a new cache to the list, unless another thread has added the device's cache, or the limits
- * have changed since the new cache was made. */
+/* Adds a new cache to the list, unless another thread has added a cache for the same device, or the
+ * limits have changed since @made_with were applied to the new cache. */
 static void add(kilni_constants *constants, kiln_constant_cache *made,
                 kilni_constant_limits made_with)
 {
@@ -57,9 +57,9 @@ static void add(kilni_constants *constants, kiln_constant_cache *made,
     pthread_mutex_unlock(&constants->lock);
 }
 
-/* Makes a device's cache, or finds one that another thread made meanwhile. A cache is in the list
- * only once the present limits are applied to it: a thread that sets limits later finds it there.
- */
+/* Makes a device's cache, or finds one that another thread made meanwhile. A cache is added to the
+ * list only after the present limits were applied to it. So a thread that sets limits later finds
+ * the cache in the list. */
 static kiln_status make(kilni_constants *constants, uint32_t kind, uint32_t index,
                         kiln_constant_cache **ret_cache)
 {
@@ -104,13 +104,64 @@ static kilni_constant_binding **find_binding_locked(kilni_constants *constants, 
     return link;
 }
 
-kiln_constant_cache *kilni_constant_cache_of_device(kilni_constants *constants, const void *device)
+kiln_status kilni_constant_limits_of_device(kilni_constants *constants, const void *device,
+                                            kilni_constant_limits *ret_limits)
 {
     pthread_mutex_lock(&constants->lock);
     const kilni_constant_binding *binding = *find_binding_locked(constants, device);
-    kiln_constant_cache *cache = binding ? binding->cache : NULL;
+    if (binding) {
+        *ret_limits = binding->cache ? kilni_constant_limits_of_locked(constants, binding->cache)
+                                     : binding->wanted;
+    }
     pthread_mutex_unlock(&constants->lock);
-    return cache;
+    return binding ? KILN_OK : KILN_MISS;
+}
+
+/* Returns the binding of a handle. If there is none, adds @spare as the binding and sets @spare to
+ * NULL. */
+static kilni_constant_binding *get_binding_locked(kilni_constants *constants, const void *device,
+                                                  kilni_constant_binding **spare)
+{
+    kilni_constant_binding **link = find_binding_locked(constants, device);
+    if (!*link) {
+        *link = *spare;
+        (*spare)->device = device;
+        *spare = NULL;
+    }
+    return *link;
+}
+
+kiln_status kilni_constant_remember(kilni_constants *constants, const void *device,
+                                    kilni_constant_limits wanted, kiln_constant_cache **ret_cache)
+{
+    kilni_constant_binding *spare = calloc(1, sizeof *spare);
+    if (!spare) {
+        return KILN_E_NO_MEMORY;
+    }
+    pthread_mutex_lock(&constants->lock);
+    kilni_constant_binding *binding = get_binding_locked(constants, device, &spare);
+    if (!binding->cache) {
+        binding->wanted = wanted;
+        binding->wanted_at = ++constants->sets;
+    }
+    *ret_cache = binding->cache;
+    pthread_mutex_unlock(&constants->lock);
+    free(spare);
+    return KILN_OK;
+}
+
+/* Gives a cache the limits that were set for its handle before the handle was bound, unless the
+ * limits of the cache's kind were set later. Returns whether it did. */
+static bool take_wanted_locked(kilni_constants *constants, kilni_constant_binding *binding,
+                               kiln_constant_cache *cache)
+{
+    const kilni_constant_limits *kind = kilni_constant_limits_of_kind(constants, cache->kind);
+    const bool is_wanted = binding->wanted_at > constants->set_at[kind - constants->kinds];
+    if (is_wanted) {
+        kilni_constant_limits_set_own_locked(constants, cache, binding->wanted);
+    }
+    binding->wanted_at = 0;
+    return is_wanted;
 }
 
 kiln_status kilni_constant_bind(kilni_constants *constants, const void *device,
@@ -121,15 +172,14 @@ kiln_status kilni_constant_bind(kilni_constants *constants, const void *device,
         return KILN_E_NO_MEMORY;
     }
     pthread_mutex_lock(&constants->lock);
-    kilni_constant_binding **link = find_binding_locked(constants, device);
-    if (!*link) {
-        *link = spare;
-        spare->device = device;
-        spare = NULL;
-    }
-    (*link)->cache = cache;
+    kilni_constant_binding *binding = get_binding_locked(constants, device, &spare);
+    const bool has_new_limits = take_wanted_locked(constants, binding, cache);
+    binding->cache = cache;
     pthread_mutex_unlock(&constants->lock);
     free(spare);
+    if (has_new_limits) {
+        kilni_constant_limits_apply(cache);
+    }
     return KILN_OK;
 }
 

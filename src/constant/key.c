@@ -7,7 +7,7 @@
 #include <kiln/constant_backend.h>
 
 #include "base/bytes.h"
-#include "base/params.h"
+#include "base/sized_struct.h"
 
 enum { CONTEXT, BACKEND, KEY, GENERATION, PART_COUNT };
 
@@ -37,7 +37,7 @@ static kiln_status add_parts(kiln_key_builder *builder, const kiln_constant_key_
 kiln_status kiln_constant_key_new(const kiln_constant_key_params *params, kiln_key **ret_key)
 {
     kiln_constant_key_params known;
-    if (!params || !ret_key || kilni_params_copy(params, &known, sizeof known) != KILN_OK) {
+    if (!params || !ret_key || kilni_sized_struct_copy(params, &known, sizeof known) != KILN_OK) {
         return KILN_E_INVALID;
     }
     kiln_key_builder *builder;
@@ -53,7 +53,7 @@ kiln_status kiln_constant_key_new(const kiln_constant_key_params *params, kiln_k
     return status;
 }
 
-bool kilni_constant_key_is_one(const kiln_key *key)
+bool kilni_is_constant_key(const kiln_key *key)
 {
     bool is_one = kiln_key_part_count(key) == PART_COUNT;
     for (size_t i = 0; is_one && i < PART_COUNT; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys of constants. The context in them keeps contexts separate.
+ * Keys of constants. They contain the context, so contexts never share constants.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <kiln/key.h>
 
 /* Returns whether a key was made by kiln_constant_key_new. */
-bool kilni_constant_key_is_one(const kiln_key *key);
+bool kilni_is_constant_key(const kiln_key *key);
 
-/* Returns the context of such a key. */
+/* Returns the context of a key that kiln_constant_key_new made. */
 uint64_t kilni_constant_key_context(const kiln_key *key);

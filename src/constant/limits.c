@@ -3,9 +3,16 @@
 
 #include "base/size.h"
 #include "constant/constants.h"
-#include "memory/departure.h"
 
 static const uint64_t MIB = (uint64_t)1 << 20;
+
+static void change(kilni_constant_limits *limits, kilni_constant_limits wanted)
+{
+    limits->capacity_mib = wanted.capacity_mib;
+    if (wanted.policy != KILNI_CONSTANT_POLICY_UNCHANGED) {
+        limits->policy = wanted.policy;
+    }
+}
 
 bool kilni_constant_limits_equal(kilni_constant_limits a, kilni_constant_limits b)
 {
@@ -22,6 +29,27 @@ kilni_constant_limits *kilni_constant_limits_of_kind(kilni_constants *constants,
     default:
         return NULL;
     }
+}
+
+void kilni_constant_limits_change_kind_locked(kilni_constants *constants, uint32_t kind,
+                                              kilni_constant_limits wanted)
+{
+    kilni_constant_limits *limits = kilni_constant_limits_of_kind(constants, kind);
+    change(limits, wanted);
+    constants->set_at[limits - constants->kinds] = ++constants->sets;
+    kiln_constant_cache *cache = kilni_constant_cache_first(constants);
+    for (; cache; cache = cache->next) {
+        cache->has_own_limits = cache->has_own_limits && cache->kind != kind;
+    }
+}
+
+void kilni_constant_limits_set_own_locked(kilni_constants *constants, kiln_constant_cache *cache,
+                                          kilni_constant_limits wanted)
+{
+    kilni_constant_limits limits = kilni_constant_limits_of_locked(constants, cache);
+    change(&limits, wanted);
+    cache->own_limits = limits;
+    cache->has_own_limits = true;
 }
 
 kilni_constant_limits kilni_constant_limits_of_locked(kilni_constants *constants,
@@ -49,9 +77,9 @@ static uint64_t bytes_of(uint64_t mib)
 
 kilni_constant_limits kilni_constant_limits_apply(kiln_constant_cache *cache)
 {
-    /* The lock is not held, because flushing calls backends. If another thread sets limits at the
-     * same time, the thread that finds different limits afterwards applies them again: the last
-     * check comes after the last change. */
+    /* The lock is not held, because flushing calls backends. Another thread may set limits at the
+     * same time. A thread that finds different limits afterwards applies them again. No change is
+     * missed, because the last check comes after the last change. */
     kilni_constant_limits limits = limits_of(cache);
     kilni_constant_limits applied;
     do {
@@ -61,8 +89,6 @@ kilni_constant_limits kilni_constant_limits_apply(kiln_constant_cache *cache)
                                       KILN_UNLIMITED);
         limits = limits_of(cache);
     } while (!kilni_constant_limits_equal(limits, applied));
-    if (!kilni_constants_are_departing(kilni_constants_get())) {
-        kilni_cache_settle(cache->memory);
-    }
+    kilni_constants_settle(cache);
     return applied;
 }

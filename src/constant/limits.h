@@ -17,8 +17,17 @@ typedef struct kilni_constants kilni_constants;
 
 typedef struct kilni_constant_limits {
     uint64_t capacity_mib; /* of each device */
-    uint32_t policy;       /* a kiln_policy */
+    uint32_t policy; /* a kiln_policy; in limits to be set, KILNI_CONSTANT_POLICY_UNCHANGED is also
+                        valid */
 } kilni_constant_limits;
+
+/* Keeps the present policy. Equals KILN_POLICY_UNCHANGED, which users pass. */
+#define KILNI_CONSTANT_POLICY_UNCHANGED UINT32_MAX
+
+/* Changes the limits of a kind, and discards those of its devices, including devices whose handles
+ * no backend has bound yet. */
+void kilni_constant_limits_change_kind_locked(kilni_constants *constants, uint32_t kind,
+                                              kilni_constant_limits wanted);
 
 bool kilni_constant_limits_equal(kilni_constant_limits a, kilni_constant_limits b);
 
@@ -28,6 +37,10 @@ kilni_constant_limits *kilni_constant_limits_of_kind(kilni_constants *constants,
 /* Returns the limits of a cache: its own, or those of its kind. */
 kilni_constant_limits kilni_constant_limits_of_locked(kilni_constants *constants,
                                                       const kiln_constant_cache *cache);
+
+/* Gives a cache limits of its own. */
+void kilni_constant_limits_set_own_locked(kilni_constants *constants, kiln_constant_cache *cache,
+                                          kilni_constant_limits wanted);
 
 /* Empties a cache and applies its present limits, which it returns. The caller holds no lock. */
 kilni_constant_limits kilni_constant_limits_apply(kiln_constant_cache *cache);

@@ -10,8 +10,9 @@
 
 enum { EAX, EBX, ECX, EDX };
 
-/* One register of one CPUID leaf. Bits are masked out that say nothing about instructions, or that
- * vary by core, by boot or by virtual machine. Bits without a known meaning count. */
+/* One register of one CPUID leaf. The mask clears the bits that say nothing about instructions and
+ * the bits that vary between cores, boots or virtual machines. Bits without a known meaning are
+ * kept. */
 typedef struct feature_register {
     const char *name;
     uint32_t leaf;
@@ -23,14 +24,14 @@ typedef struct feature_register {
 static const feature_register registers[] = {
     {"model", 0x1, 0, EAX, 0},
     /* DTES64, MONITOR, DS-CPL, VMX, SMX, EIST, TM2, CNXT-ID, SDBG, xTPR, PDCM, PCID, DCA, x2APIC,
-     * TSC-deadline, OSXSAVE (the state mask says more), and the hypervisor bit. */
+     * TSC-deadline, OSXSAVE (the state mask is more precise), and the hypervisor bit. */
     {"1.ecx", 0x1, 0, ECX, 0x8926cdfcu},
     /* APIC, and the hyper-threading bit. */
     {"1.edx", 0x1, 0, EDX, 0x10000200u},
     {"7.0.ebx", 0x7, 0, EBX, 0},
     /* OSPKE. */
     {"7.0.ecx", 0x7, 0, ECX, 0x00000010u},
-    /* Microcode's mitigations of side channels, and the bit of hybrid cores. */
+    /* Side-channel mitigations in microcode, and the hybrid bit. */
     {"7.0.edx", 0x7, 0, EDX, 0xfc00ae00u},
     {"7.1.eax", 0x7, 1, EAX, 0},
     {"7.1.ebx", 0x7, 1, EBX, 0},
@@ -51,7 +52,8 @@ static void read_leaf(uint32_t leaf, uint32_t subleaf, uint32_t values[4])
     }
 }
 
-/* Returns which registers the system saves; without that, their instructions cannot be used. */
+/* Returns which registers the system saves. Instructions that use a register are available only if
+ * the system saves it. */
 static uint64_t read_state_mask(void)
 {
     uint32_t values[4];
@@ -72,16 +74,13 @@ kiln_status kilni_cpu_describe(kilni_text *text)
     memcpy(maker, &values[EBX], 4);
     memcpy(maker + 4, &values[EDX], 4);
     memcpy(maker + 8, &values[ECX], 4);
-    kiln_status status = kilni_text_printf(text, "%s", maker);
-    for (size_t i = 0; i < sizeof registers / sizeof *registers && status == KILN_OK; i++) {
+    kilni_text_printf(text, "%s", maker);
+    for (size_t i = 0; i < sizeof registers / sizeof *registers; i++) {
         const feature_register *r = &registers[i];
         read_leaf(r->leaf, r->subleaf, values);
-        status = kilni_text_printf(text, " %s=%08x", r->name, values[r->index] & ~r->ignored);
+        kilni_text_printf(text, " %s=%08x", r->name, values[r->index] & ~r->ignored);
     }
-    if (status == KILN_OK) {
-        status = kilni_text_printf(text, " xcr0=%llx", (unsigned long long)read_state_mask());
-    }
-    return status;
+    return kilni_text_printf(text, " xcr0=%llx", (unsigned long long)read_state_mask());
 }
 
 #else
@@ -113,10 +112,8 @@ static kiln_status append_model(kilni_text *text, const char *lines)
         size_t length = strcspn(lines, "\n");
         if (describes_model(lines, length) &&
             !memmem(text->bytes + start, text->length - start, lines, length)) {
-            status = kilni_text_append(text, "\n");
-            if (status == KILN_OK) {
-                status = kilni_text_append_bytes(text, lines, length);
-            }
+            kilni_text_append(text, "\n");
+            status = kilni_text_append_bytes(text, lines, length);
         }
         lines += length + (lines[length] == '\n');
     }
@@ -142,11 +139,8 @@ static kiln_status read_processor_file(kilni_text *lines)
 kiln_status kilni_cpu_describe(kilni_text *text)
 {
     kilni_text lines = {0};
-    kiln_status status =
-        kilni_text_printf(text, "hwcap=%lx hwcap2=%lx", getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
-    if (status == KILN_OK) {
-        status = read_processor_file(&lines);
-    }
+    kilni_text_printf(text, "hwcap=%lx hwcap2=%lx", getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
+    kiln_status status = read_processor_file(&lines);
     if (status == KILN_OK) {
         status = append_model(text, lines.bytes);
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "device/file_identity.h"
 #include "os/os.h"
@@ -21,21 +22,14 @@ static const char *base_name(const char *path)
 
 /* ---- the list ---- */
 
-/* Takes ownership of the identity, also on failure. */
+/* Takes ownership of the identity, even on failure. */
 static kiln_status add_file(kilni_driver_files *files, kilni_driver_file file, const char *name,
                             kilni_text *identity)
 {
-    if (files->count == files->capacity) {
-        size_t capacity = files->capacity ? 2 * files->capacity : 32;
-        kilni_driver_file *grown = realloc(files->items, capacity * sizeof *grown);
-        if (!grown) {
-            kilni_text_done(identity);
-            return KILN_E_NO_MEMORY;
-        }
-        files->items = grown;
-        files->capacity = capacity;
-    }
-    file.name = strdup(name);
+    kilni_driver_file *items =
+        kilni_array_grown(files->items, files->count, &files->capacity, sizeof *items);
+    files->items = items ? items : files->items;
+    file.name = items ? strdup(name) : NULL;
     file.identity = identity->bytes;
     if (!file.name) {
         kilni_text_done(identity);
@@ -72,7 +66,8 @@ static kiln_status add_libraries(kilni_driver_files *files, const kilni_loaded_l
 
 /* ---- files by pattern ---- */
 
-/* A folder that was searched for a pattern, so that a folder with two paths is searched once. */
+/* A folder that was searched for a pattern. It is recorded so that a folder with two paths is
+ * searched only once. */
 typedef struct searched {
     dev_t device;
     ino_t inode;
@@ -100,8 +95,8 @@ static bool was_searched(search *s, const struct stat *facts, const char *patter
     return false;
 }
 
-/* Of several names of one file the longest is kept: it has the version, and links for building
- * programs do not change it. */
+/* If a file has several names, the longest is kept. It contains the version, and does not depend on
+ * whether the links that development packages add are installed. */
 static kiln_status rename_file(kilni_driver_file *file, const char *name)
 {
     size_t length = strlen(name), known = strlen(file->name);
@@ -206,18 +201,14 @@ static kiln_status search_pattern(search *s, const char *pattern)
     const char *last = base_name(pattern);
     const char *slash = strrchr(s->driver_path, '/');
     kilni_text folder = {0};
-    kiln_status status = KILN_OK;
     if (*pattern != '/') {
         if (*s->driver_path != '/') {
             return kilni_error_set(s->error, KILN_E_UNSUPPORTED, 0,
                                    "the folder of the driver's library is unknown");
         }
-        status =
-            kilni_text_append_bytes(&folder, s->driver_path, (size_t)(slash - s->driver_path) + 1);
+        kilni_text_append_bytes(&folder, s->driver_path, (size_t)(slash - s->driver_path) + 1);
     }
-    if (status == KILN_OK) {
-        status = kilni_text_append_bytes(&folder, pattern, (size_t)(last - pattern));
-    }
+    kiln_status status = kilni_text_append_bytes(&folder, pattern, (size_t)(last - pattern));
     if (status == KILN_OK) {
         status = search_folder(s, folder.bytes, last);
     }
@@ -277,9 +268,9 @@ static size_t place_among_equals(const kilni_driver_files *files, size_t index)
     return before;
 }
 
-/* If two folders have a file of the same name, it matters which folder has which file. So later
- * ones get a number, from the last to the first, because each count uses the original names before
- * it. */
+/* If two folders have a file of the same name, it matters which folder has which file. So a number
+ * is added to the name of each such file except the first. The last file is renamed first, because
+ * each count needs the original names of the files before it. */
 static kiln_status number_equal_names(kilni_driver_files *files)
 {
     kiln_status status = KILN_OK;

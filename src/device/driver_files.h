@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The files that make up a driver: its library, the libraries that it is linked to, and the files
- * that its compiler loads. Each has a name without folders and an identity: the linker's build-id,
- * else the file's size and a digest of its content, or of a sample of it if the file is large.
+ * that its compiler loads. Each file has a name without folders, and an identity: the linker's
+ * build-id or, if it has none, its size and a digest of its content. For a large file, the digest
+ * covers only a sample of the content.
  */
 #pragma once
 
@@ -33,8 +34,8 @@ typedef struct kilni_driver_files {
 /* Finds the files of a driver.
  *
  * @all        must include the driver's library
- * @patterns   names of files that the driver opens, NULL-terminated: absolute paths, or paths from
- *             the folder of the driver's library
+ * @patterns   for the names of files that the driver opens, NULL-terminated; each is absolute, or
+ *             relative to the folder of the driver's library
  * @ret_files  [out] freed by the caller, with kilni_driver_files_done
  * Returns KILN_OK; KILN_E_UNSUPPORTED: a file cannot be found or read, and @error names it;
  * KILN_E_NO_MEMORY. Blocks: on reading files. */

@@ -20,8 +20,10 @@ static kiln_status check(const struct stat *facts, size_t limit)
 static kiln_status read_open(int file, const struct stat *facts, kilni_file_content *ret_file)
 {
     size_t size = (size_t)facts->st_size;
-    kilni_file_content content = {
-        .bytes = malloc(size + 1), .device = facts->st_dev, .inode = facts->st_ino};
+    kilni_file_content content = {.bytes = malloc(size + 1),
+                                  .device = facts->st_dev,
+                                  .inode = facts->st_ino,
+                                  .changed = facts->st_ctim};
     if (!content.bytes) {
         return KILN_E_NO_MEMORY;
     }
@@ -40,7 +42,8 @@ static kiln_status read_open(int file, const struct stat *facts, kilni_file_cont
 kiln_status kilni_file_content_read(const char *path, size_t limit, kilni_file_content *ret_file)
 {
     struct stat facts;
-    /* Checked before it is opened, since opening a device or a pipe can have effects. */
+    /* The file is checked before it is opened, because opening a device or a pipe can have side
+     * effects. */
     if (kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) != 0) {
         return kilni_status_from_errno(errno);
     }

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include <kiln/status.h>
 
@@ -12,12 +13,13 @@ typedef struct kilni_file_content {
     size_t size;
     dev_t device;
     ino_t inode;
+    struct timespec changed; /* st_ctim, taken before the file was read */
 } kilni_file_content;
 
 /* Reads a file of at most @limit bytes.
  *
  * Returns KILN_OK; KILN_MISS: no file has this name; KILN_E_TOO_LARGE; KILN_E_DENIED: it is not a
- * regular file, or cannot be read; KILN_E_IO: this also covers a file that changes while it is
- * read; KILN_E_NO_MEMORY. Blocks: on reading the file. */
+ * regular file, or cannot be read; KILN_E_IO, also if the file changes while it is read;
+ * KILN_E_NO_MEMORY. Blocks: on reading the file. */
 kiln_status kilni_file_content_read(const char *path, size_t limit, kilni_file_content *ret_file);
 void kilni_file_content_done(kilni_file_content *file);

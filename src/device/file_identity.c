@@ -14,7 +14,7 @@
 
 enum { PAGE = 4096, WHOLE = 256 * PAGE, SAMPLES = 64 };
 
-/* Returns the offset of page @i of the sample in a file of @size bytes. */
+/* Returns the offset, in a file of @size bytes, of page @i of the sample. */
 static uint64_t sample_offset(uint64_t size, size_t i)
 {
     uint64_t pages = (size + PAGE - 1) / PAGE;
@@ -66,7 +66,7 @@ static const unsigned char *find_build_id(const unsigned char *notes, size_t siz
 static kiln_status append_build_id(kilni_text *text, const unsigned char *id, size_t size)
 {
     kiln_status status = kilni_text_append(text, "build-id:");
-    for (size_t i = 0; i < size && status == KILN_OK; i++) {
+    for (size_t i = 0; i < size; i++) {
         status = kilni_text_printf(text, "%02x", id[i]);
     }
     return status;
@@ -216,8 +216,9 @@ static bool stays_as_loaded(const ElfW(Phdr) * segment)
            segment->p_filesz > 0;
 }
 
-/* Returns the byte at @offset within the concatenation of all segments that stay as loaded, and how
- * many bytes follow in the same segment. */
+/* Returns a pointer to the byte at @offset within the concatenation of all segments that stay as
+ * loaded, and in @ret_left how many bytes its segment has from there on. Returns NULL if there is
+ * no such byte. */
 static const unsigned char *locate(const struct dl_phdr_info *library, uint64_t offset,
                                    uint64_t *ret_left)
 {

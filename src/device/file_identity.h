@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A line of text that distinguishes one build of a file from another: "build-id:…", or the size
- * with a digest. The digest covers the whole content of up to 1 MiB, else 64 evenly spaced pages,
- * which include the first and the last.
+ * with a digest. The digest covers the whole content if it is at most 1 MiB, otherwise 64 evenly
+ * spaced pages, including the first and the last.
  */
 #pragma once
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "os/os.h"
 
 static struct stat stat_path(const char *path)
@@ -15,15 +16,12 @@ static struct stat stat_path(const char *path)
 
 kiln_status kilni_file_stamps_add(kilni_file_stamps *stamps, const char *path)
 {
-    if (stamps->count == stamps->capacity) {
-        const size_t capacity = stamps->capacity ? 2 * stamps->capacity : 16;
-        kilni_file_stamp *grown = realloc(stamps->items, capacity * sizeof *grown);
-        if (!grown) {
-            return KILN_E_NO_MEMORY;
-        }
-        stamps->items = grown;
-        stamps->capacity = capacity;
+    kilni_file_stamp *items =
+        kilni_array_grown(stamps->items, stamps->count, &stamps->capacity, sizeof *items);
+    if (!items) {
+        return KILN_E_NO_MEMORY;
     }
+    stamps->items = items;
     const kilni_file_stamp stamp = {.path = strdup(path), .facts = stat_path(path)};
     if (!stamp.path) {
         return KILN_E_NO_MEMORY;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stat reports of files, which shows at little cost whether any of them may have changed.
+ * What stat reports about files: a cheap way to see whether any of them may have changed.
  */
 #pragma once
 
@@ -30,8 +30,8 @@ kiln_status kilni_file_stamps_add(kilni_file_stamps *stamps, const char *path);
 /* Whether every name still refers to the same, unchanged file or folder. */
 bool kilni_file_stamps_hold(const kilni_file_stamps *stamps);
 
-/* Returns when one of the regular files last changed or got its name, in Unix time; 0: there are
- * none. */
+/* Returns the last time at which one of the regular files changed or got its name, in nanoseconds
+ * of Unix time; 0 if there are no regular files. */
 int64_t kilni_file_stamps_changed_ns(const kilni_file_stamps *stamps);
 
 void kilni_file_stamps_done(kilni_file_stamps *stamps);

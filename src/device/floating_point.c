@@ -7,14 +7,14 @@
 
 enum { TEXT_SIZE = 64 };
 
-/* For each processor: its control words, the bits of them that are the mode, their values in a new
- * process, and how a mode is written; how to mask traps; the exception flags, and what each means.
- * The C library's functions for all this are in libm, which Kiln does not link: see
- * tests/include/check-exports. */
+/* Defined for each architecture: the control words, the bits in them that are the mode, their
+ * values in a new process, how to mask traps, the exception flags, and the format of a mode as
+ * text. Kiln does not use the C library's functions for this, because they are in libm, which Kiln
+ * does not link: see tests/include/check-exports. */
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 
-/* MXCSR: masks, rounding and both ways of flushing. x87: masks, precision and rounding. */
+/* MXCSR: masks, rounding, FTZ and DAZ. x87: masks, precision and rounding. */
 #define VECTOR_BITS 0xffc0u
 #define VECTOR_DEFAULT 0x1f80u
 #define X87_BITS 0x0f3fu
@@ -153,7 +153,8 @@ void kilni_floating_point_set(kilni_floating_point mode)
     write_x87((read_x87() & ~X87_BITS) | mode.x87);
 }
 
-/* Clears the flags first: none may be set in the x87 unit when its exceptions trap again.
+/* Clears all flags first: a flag that is set in the x87 unit when its exceptions are unmasked again
+ * would cause a trap.
  */
 kilni_floating_point_before kilni_floating_point_silence(void)
 {
@@ -196,8 +197,8 @@ kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key)
     return kiln_key_builder_add_text(key, KILNI_FLOATING_POINT_PART, text);
 }
 
-/* Accepts only text that write_text would write here: setting a reserved bit would crash the
- * process. */
+/* Accepts only text that write_text would write on this processor, because setting a reserved bit
+ * would crash the process. */
 kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
                                       kilni_floating_point *ret_mode)
 {

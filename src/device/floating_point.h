@@ -2,8 +2,8 @@
  *
  * The floating-point mode of the calling thread: how it rounds, whether it flushes subnormal
  * numbers to zero, and which exceptions trap. A compiler folds constants with the processor's own
- * arithmetic in the thread that calls it, so the mode affects its result. A program that is linked
- * with -ffast-math flushes in all its threads.
+ * arithmetic in the thread that calls it, so the mode affects its result. In a program that is
+ * linked with -ffast-math, all threads flush subnormal numbers.
  */
 #pragma once
 
@@ -32,7 +32,8 @@ kilni_floating_point kilni_floating_point_get(void);
 void kilni_floating_point_set(kilni_floating_point mode);
 
 /* Flags of exceptions that the calling thread has raised, in the processor's encoding. The first
- * clears all of them and returns those that were set; the second sets some, without a trap. */
+ * function clears all flags and returns those that were set. The second sets the given flags
+ * without causing a trap. */
 uint32_t kilni_floating_point_take_flags(void);
 void kilni_floating_point_add_flags(uint32_t flags);
 
@@ -42,9 +43,9 @@ typedef struct kilni_floating_point_before {
     uint32_t flags;
 } kilni_floating_point_before;
 
-/* Used around calls of math functions that the program did not ask for. Between the two no
- * exception traps, and kilni_floating_point_restore restores mode and flags, so that the calls
- * leave no trace. */
+/* Call these two around calls of math functions that the program did not ask for. In between, no
+ * exception traps. kilni_floating_point_restore restores the mode and the flags, so that the
+ * program does not notice the calls. */
 kilni_floating_point_before kilni_floating_point_silence(void);
 void kilni_floating_point_restore(const kilni_floating_point_before *before);
 
@@ -56,14 +57,14 @@ enum {
     KILNI_RAISED_UNDERFLOW = 8
 };
 
-/* Converts the processor's flags to a set of these. */
+/* Converts the processor's flags to a combination of KILNI_RAISED_…. */
 uint32_t kilni_floating_point_raised(uint32_t flags);
 
 /* Appends the calling thread's mode to a key, or nothing if it is the default, as it nearly always
  * is. Returns KILN_OK; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
 kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key);
 
-/* Reads the bytes of such a part. Returns KILN_OK; KILN_E_CORRUPT: they are from a different
- * processor architecture, or damaged. */
+/* Reads a mode from the bytes of that part of a key. Returns KILN_OK; KILN_E_CORRUPT: the bytes are
+ * from a different processor architecture, or damaged. */
 kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
                                       kilni_floating_point *ret_mode);

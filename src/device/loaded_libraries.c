@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/size.h"
 
 static kilni_symbols symbols_of(const struct dl_phdr_info *info)
 {
@@ -29,28 +30,17 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static bool reserve_library(kilni_loaded_libraries *all)
-{
-    if (all->count < all->capacity) {
-        return true;
-    }
-    size_t capacity = all->capacity ? 2 * all->capacity : 64;
-    kilni_loaded_library *grown = realloc(all->items, capacity * sizeof *grown);
-    if (grown) {
-        all->items = grown;
-        all->capacity = capacity;
-    }
-    return grown != NULL;
-}
-
-/* Collects one library. Returns nonzero, which ends the walk, if memory runs out. */
+/* Collects one library. Returns nonzero, which stops the iteration, if memory runs out. */
 static int collect_library(struct dl_phdr_info *info, size_t size, void *user)
 {
     (void)size;
     kilni_loaded_libraries *all = user;
-    if (!reserve_library(all)) {
+    kilni_loaded_library *items =
+        kilni_array_grown(all->items, all->count, &all->capacity, sizeof *items);
+    if (!items) {
         return 1;
     }
+    all->items = items;
     kilni_loaded_library l = {.info = *info,
                               .path = strdup(info->dlpi_name ? info->dlpi_name : ""),
                               .soname = strdup(symbols_of(info).soname)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The libraries of this process, and those that a driver consists of.
+ * The libraries that are loaded in this process, and which of them make up a driver.
  */
 #pragma once
 
@@ -13,7 +13,8 @@
 
 #include "device/symbols.h"
 
-/* The names are copies, because a library may be unloaded meanwhile, unless the driver needs it. */
+/* The path and the soname are copies, because a library that the driver does not need may be
+ * unloaded meanwhile. */
 typedef struct kilni_loaded_library {
     struct dl_phdr_info info;
     char *path;
@@ -30,9 +31,9 @@ typedef struct kilni_loaded_libraries {
 
 /* Finds all libraries, and marks those that a driver needs.
  *
- * @functions  of the driver; the first that is not NULL and lies in a library determines the
- *             driver's library
- * @except     prefix of file names of libraries that are never part of a driver
+ * @functions  addresses of the driver's functions, or 0; the first address that lies in a library
+ *             determines the driver's library
+ * @except     a library whose file name begins with this text is never part of a driver
  * @ret_all    [out] freed by the caller, with kilni_loaded_libraries_done
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the driver's library is not found; KILN_E_NO_MEMORY. */
 kiln_status kilni_loaded_libraries_find(const uintptr_t *functions, size_t function_count,

@@ -44,7 +44,7 @@ bool kilni_math_is_folded_by_llvm(int function)
     return table[function].is_folded_by_llvm;
 }
 
-/* Whether a name is that of a function, or of its variant for another type. */
+/* Whether @name is the name of the function @of, or of its variant for another type. */
 static bool is_variant(const char *name, const char *of)
 {
     const size_t length = strlen(of);

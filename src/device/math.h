@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C library's functions with which compilers fold constants, and whose results differ in the
+ * The C library's functions that compilers fold constants with, and whose results differ in the
  * last bits between C libraries and between processors. Functions that are exact everywhere (sqrt,
  * floor, fmod and the like) are not listed.
  */

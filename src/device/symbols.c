@@ -6,7 +6,8 @@
 
 #include "device/freestanding.h"
 
-/* Page sizes that systems use. A system refuses a size that is smaller than its own. */
+/* Page sizes that systems use. A system refuses an address that is aligned only to a page size
+ * smaller than its own. */
 static const uintptr_t page_bytes[] = {4096, 16384, 65536};
 
 static void *to_pointer(ElfW(Addr) address)
@@ -52,8 +53,8 @@ static size_t count_by_gnu_hash(const uint32_t *table)
     return (size_t)last + 1;
 }
 
-/* The first relocations of data are often relative ones, of the object itself; DT_RELACOUNT counts
- * them. */
+/* Skips the relative relocations, which refer to the object itself. Linkers put them first in the
+ * table; DT_RELACOUNT is their count. */
 static void skip_own(kilni_relocations *data, size_t own)
 {
     const size_t skipped = own <= data->count ? own : data->count;
@@ -109,7 +110,7 @@ enum {
 };
 #endif
 
-/* Whether the loader stores the symbol's address there unchanged. */
+/* Whether the loader stores the symbol's address unchanged for a relocation of this type. */
 static int fills_slot(unsigned long type)
 {
     return type == SLOT_OF_CALL || type == SLOT_OF_DATA || type == SLOT;
@@ -180,7 +181,7 @@ int kilni_symbols_define(const struct link_map *map, const char *name)
     return 0;
 }
 
-/* Looks the protection up in the object's program headers, which are mapped at its beginning. */
+/* Looks up the protection in the object's program headers, which are mapped at its beginning. */
 int kilni_symbols_protection(const struct link_map *map, uintptr_t address)
 {
     const ElfW(Ehdr) *head = to_pointer(map->l_addr);

@@ -29,24 +29,24 @@ typedef struct kilni_symbols {
 /* Returns 1, or 0 if the object has no symbol table whose size can be found. */
 int kilni_symbols_of(const struct link_map *map, kilni_symbols *ret_symbols);
 
-/* Does the same from what dl_iterate_phdr shows, but does not count the symbols. What an object
- * lacks is NULL or 0. */
+/* Does the same for an object that dl_iterate_phdr reports, but does not count its symbols. A
+ * member is NULL or 0 if the object lacks what the member describes. */
 kilni_symbols kilni_symbols_at(ElfW(Addr) base, const ElfW(Dyn) * dynamic);
 
 /* Returns a string of the object's string table, or "" if @at is outside the table. */
 const char *kilni_symbols_text(const kilni_symbols *of, size_t at);
 
 /* @symbol  a function or variable that the object imports through a relocation
- * @slot    where the address is stored; the loader may fill it only at the first call */
+ * @slot    where the loader stores the address; it may wait until the function is first called */
 typedef void (*kilni_symbols_import_fn)(void *user, const ElfW(Sym) * symbol, const char *name,
                                         uintptr_t *slot);
 
-/* Visits everything that the object imports so, which often includes symbols that it defines
- * itself. */
+/* Visits every function and variable that the object imports through a relocation. These often
+ * include symbols that the object itself defines. */
 void kilni_symbols_each_import(const kilni_symbols *of, kilni_symbols_import_fn visit, void *user);
 
-/* Returns the name of the function that the object defines by this entry, or NULL if the entry is
- * something else. */
+/* Returns the name of the function that this entry of the symbol table defines, or NULL if the
+ * entry does not define a function. */
 const char *kilni_symbols_function(const kilni_symbols *of, size_t index);
 
 /* Returns the address of that function. */
@@ -58,15 +58,15 @@ int kilni_symbols_protection(const struct link_map *map, uintptr_t address);
 /* Finds a function by name; returns NULL if the object does not define it. */
 void *kilni_symbols_find(const struct link_map *map, const char *name);
 
-/* Whether the loader may bind a function of that name to the object: either the object defines it,
- * possibly in variants for several processors, or it is a program at a fixed address that takes the
- * function's address. In that case the loader gives every object the address of the program's own
- * stub, whose symbol is undefined but has a value. */
+/* Whether the loader may bind a function of that name to the object: either the object defines the
+ * function, possibly in variants for several processors, or the object is a program at a fixed
+ * address that takes the function's address. In the second case, the loader gives every object the
+ * address of the program's own stub. The symbol of the stub is undefined but has a value. */
 int kilni_symbols_define(const struct link_map *map, const char *name);
 
-/* Returns the replacement for a function, or NULL to keep it. */
+/* Returns the replacement for a function, or NULL to keep the function. */
 typedef void *(*kilni_symbols_pick_fn)(void *user, const char *name, void *address);
 
-/* Replaces some functions that the object defines, for every lookup from now on. Returns 1, or 0 if
- * the table cannot be made writable, in which case nothing has changed. */
+/* Replaces some functions that the object defines, for every look-up from now on. Returns 1, or 0
+ * if the table cannot be made writable, in which case nothing has changed. */
 int kilni_symbols_replace(const kilni_symbols *of, kilni_symbols_pick_fn pick, void *user);

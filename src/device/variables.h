@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Environment variables that affect a compiler. The process's environment is read at the time of
- * the call; a program that changes it from another thread at that time breaks the C library's rules
- * as well.
+ * Environment variables that affect a compiler. The functions read the environment of the process
+ * during the call. The program must not change it from another thread at that time: the C library
+ * forbids this as well.
  *
- * A pattern is a name, or a prefix of names followed by a star. A pattern that begins with '!'
+ * A pattern is a name, or a prefix of names followed by '*'. A pattern that begins with '!'
  * excludes variables that another pattern matches.
  */
 #pragma once
@@ -23,23 +23,25 @@ typedef struct kilni_variables {
 
 bool kilni_variable_matches(const char *pattern, const char *setting);
 
-/* Whether a pattern matches a setting and no exception does. @patterns is NULL-terminated, or
- * NULL. */
+/* Whether a pattern matches the setting and no excluding pattern does. @patterns is
+ * NULL-terminated, or NULL. */
 bool kilni_variable_counts(const char *const *patterns, const char *setting);
 
-/* Finds the variables that count by either list. Returns KILN_OK or KILN_E_NO_MEMORY. */
+/* Finds the variables that at least one of the two lists selects. Returns KILN_OK or
+ * KILN_E_NO_MEMORY. */
 kiln_status kilni_variables_find(const char *const *patterns, const char *const *more,
                                  kilni_variables *ret_variables);
 
 /* Returns the length of the name. */
 size_t kilni_variable_name_length(const char *setting);
 
-/* Appends a part whose name is @prefix and @name. Returns KILN_OK; KILN_E_UNSUPPORTED: the name is
- * too long for a key; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
+/* Appends a part whose name is @prefix followed by @name. Returns KILN_OK; KILN_E_UNSUPPORTED: the
+ * name is too long for a key; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
 kiln_status kilni_variable_add_part(kiln_key_builder *key, const char *prefix, const char *name,
                                     size_t length, const void *bytes, size_t size,
                                     kiln_error *error);
 
-/* Appends each as "env.NAME". Returns the same statuses. */
+/* Appends each variable as the part "env.NAME". Returns the same statuses as
+ * kilni_variable_add_part. */
 kiln_status kilni_variables_add_to_key(const kilni_variables *variables, kiln_key_builder *key,
                                        kiln_error *error);

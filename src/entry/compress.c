@@ -9,8 +9,8 @@
 #define MIN_LEVEL 1
 #define MAX_LEVEL 12
 
-/* Compresses the payload into a new zstd frame. Returns KILN_OK and NULL if that is not smaller, or
- * if the payload is too large to be stored compressed. */
+/* Compresses the payload into a new zstd frame. Returns KILN_OK and NULL if a frame would not be
+ * smaller than the payload, or if the payload is too large to be stored compressed. */
 static kiln_status compress_payload(kiln_bytes payload, int level, void **ret_frame,
                                     size_t *ret_size)
 {
@@ -40,16 +40,6 @@ static kiln_status compress_payload(kiln_bytes payload, int level, void **ret_fr
     return KILN_OK;
 }
 
-static void set_payload(kilni_entry_structure *structure, const void *bytes, uint64_t size)
-{
-    for (uint32_t i = 0; i < structure->header.section_count; i++) {
-        if (structure->sections[i].type == KILNI_SECTION_PAYLOAD) {
-            structure->sections[i].bytes = bytes;
-            structure->sections[i].size = size;
-        }
-    }
-}
-
 kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry **ret_entry)
 {
     if (!entry || !ret_entry || level < MIN_LEVEL || level > MAX_LEVEL) {
@@ -67,13 +57,10 @@ kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry 
         return status;
     }
     kilni_entry_structure_unsign(&structure);
-    if (frame) {
-        structure.header.flags |= KILNI_ENTRY_COMPRESSED;
-        set_payload(&structure, frame, frame_size);
-    } else {
-        structure.header.flags &= ~(uint32_t)KILNI_ENTRY_COMPRESSED;
-        set_payload(&structure, entry->payload.data, entry->payload.size);
-    }
+    structure.header.flags &= ~(uint32_t)KILNI_ENTRY_COMPRESSED;
+    structure.header.flags |= frame ? KILNI_ENTRY_COMPRESSED : 0;
+    kilni_entry_structure_set(&structure, KILNI_SECTION_PAYLOAD,
+                              frame ? (kiln_bytes){frame, frame_size} : entry->payload);
     status = kilni_entry_from_structure(&structure, entry->key, ret_entry);
     free(frame);
     return status;

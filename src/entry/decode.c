@@ -16,7 +16,7 @@ kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t availab
         version == 0) {
         return KILN_E_CORRUPT;
     }
-    /* Everything after a newer version number is unknown. */
+    /* In a newer version, everything after the version number is unknown. */
     if (version > KILNI_ENTRY_VERSION) {
         return KILN_E_VERSION;
     }
@@ -50,7 +50,7 @@ static bool has_checksum(const unsigned char *bytes, size_t size, const kiln_dig
     return memcmp(hash->bytes, checksum, KILNI_ENTRY_CHECKSUM_SIZE) == 0;
 }
 
-/* Reads the zeros that fill up to the next multiple of the alignment. */
+/* Reads the zeros that pad a section to a multiple of the alignment. */
 static bool read_padding(kilni_byte_reader *reader, uint64_t size)
 {
     static const unsigned char zeros[KILNI_ENTRY_ALIGNMENT];
@@ -59,8 +59,9 @@ static bool read_padding(kilni_byte_reader *reader, uint64_t size)
     return bytes && memcmp(bytes, zeros, padding) == 0;
 }
 
-/* Reads the table and, alongside, the sections. They fill the space between table and checksum in
- * the table's order and leave no gap, so that none can overlap or hide. */
+/* Reads the table and the sections together. The sections, in the table's order, must fill the
+ * space between the table and the checksum without a gap. So no section overlaps another, and no
+ * byte is outside the sections. */
 static bool read_sections(const unsigned char *bytes, size_t size, kilni_entry_structure *structure)
 {
     size_t table_size = (size_t)structure->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
@@ -94,8 +95,8 @@ bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags)
                     : (flags & KILNI_SECTION_REQUIRED) != 0;
 }
 
-/* Whether the entry has something that only a newer writer can have written. Its checksum is
- * right. */
+/* Whether an entry with a correct checksum has something that only a newer writer can have written.
+ */
 static bool needs_newer_reader(const kilni_entry_structure *structure)
 {
     if (structure->header.flags & ~(uint32_t)KILNI_ENTRY_KNOWN_FLAGS) {
@@ -135,8 +136,8 @@ static bool has_needed_sections(const kilni_entry_structure *structure)
     if (!kilni_entry_structure_find(structure, KILNI_SECTION_KEY) || !payload) {
         return false;
     }
-    bool is_signed = structure->header.flags & KILNI_ENTRY_SIGNED;
-    if (is_signed != (mac != NULL) || (mac && mac->size != KILNI_ENTRY_MAC_SIZE)) {
+    bool has_mac = structure->header.flags & KILNI_ENTRY_HAS_MAC;
+    if (has_mac != (mac != NULL) || (mac && mac->size != KILNI_ENTRY_MAC_SIZE)) {
         return false;
     }
     /* A payload is stored compressed only if that made it smaller. */
@@ -161,7 +162,7 @@ kiln_status kilni_entry_structure_decode_hashed(const unsigned char *bytes, size
     if (status != KILN_OK) {
         return status;
     }
-    /* The checksum comes first: a damaged entry must not be taken for a newer one. */
+    /* The checksum is checked first: a damaged entry must not be mistaken for a newer one. */
     if (!has_checksum(bytes, size, hash) || !read_sections(bytes, size, ret_structure)) {
         return KILN_E_CORRUPT;
     }

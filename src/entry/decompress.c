@@ -6,7 +6,7 @@
 #include <zstd_errors.h>
 
 /* A zstd block yields at most 128 KiB and takes at least four bytes. A frame that claims to expand
- * further is refused, so that a small entry cannot make the process allocate much memory. */
+ * more is refused, so that a small entry cannot make the process allocate much memory. */
 #define MAX_EXPANSION 32768u
 
 static kiln_status status_of(size_t zstd_result)

@@ -18,16 +18,31 @@ kiln_status kilni_entry_structure_add(kilni_entry_structure *structure, uint32_t
     return KILN_OK;
 }
 
-void kilni_entry_structure_unsign(kilni_entry_structure *structure)
+void kilni_entry_structure_set(kilni_entry_structure *structure, uint32_t type, kiln_bytes bytes)
+{
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        if (structure->sections[i].type == type) {
+            structure->sections[i].bytes = bytes.data;
+            structure->sections[i].size = bytes.size;
+        }
+    }
+}
+
+void kilni_entry_structure_remove(kilni_entry_structure *structure, uint32_t type)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < structure->header.section_count; i++) {
-        if (structure->sections[i].type != KILNI_SECTION_MAC) {
+        if (structure->sections[i].type != type) {
             structure->sections[kept++] = structure->sections[i];
         }
     }
     structure->header.section_count = kept;
-    structure->header.flags &= ~(uint32_t)KILNI_ENTRY_SIGNED;
+}
+
+void kilni_entry_structure_unsign(kilni_entry_structure *structure)
+{
+    kilni_entry_structure_remove(structure, KILNI_SECTION_MAC);
+    structure->header.flags &= ~(uint32_t)KILNI_ENTRY_HAS_MAC;
 }
 
 static size_t padding_after(uint64_t size)

@@ -31,7 +31,8 @@ static bool is_readable(const kiln_bytes *bytes)
     return bytes->data || bytes->size == 0;
 }
 
-/* A longer structure comes from a newer caller: fields that are unknown here must be zero. */
+/* A longer structure comes from a newer caller. Fields that this version does not know must be
+ * zero. */
 static bool has_known_size(const kiln_entry_params *params)
 {
     const unsigned char *bytes = (const unsigned char *)params;
@@ -153,7 +154,7 @@ kiln_bytes kiln_entry_payload(const kiln_entry *entry)
 
 int kiln_entry_is_signed(const kiln_entry *entry)
 {
-    return or_empty(entry)->is_signed;
+    return or_empty(entry)->has_mac;
 }
 
 kiln_bytes kiln_entry_encoding(const kiln_entry *entry)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Encodes and decodes an entry's bytes, for the folders below; docs/format.md describes the format.
- * This folder does no I/O, so that all of it can be fuzzed.
+ * Encodes and decodes the bytes of entries; docs/format.md describes the format. This folder does
+ * no I/O, so that all of it can be fuzzed.
  */
 #pragma once
 
@@ -11,31 +11,48 @@
 
 #include <kiln/entry.h>
 
+#include "entry/signature.h"
 #include "key/hash.h"
 
-/* Enough of a file's beginning to decode the head of nearly every entry. */
-#define KILNI_ENTRY_HEAD_SIZE 4096u
+/* The head of nearly every entry can be decoded from this many bytes at the beginning of its file.
+ */
+#define KILNI_ENTRY_PREVIEW_SIZE 4096u
 
 /* A signing key: 32 bytes that authenticate entries (BLAKE2b-256, keyed). */
 typedef struct kilni_signing_key {
     unsigned char bytes[32];
 } kilni_signing_key;
 
-/* Verifies @bytes and makes an entry that owns them, without a copy. On success the entry frees
- * them with free(); on failure they stay the caller's.
+/* Verifies @bytes and makes an entry that owns them, without copying them. On success, the entry
+ * frees them with free() when its last reference is released; on failure, the caller still owns
+ * them.
  *
- * @signing_key  the key that must have signed them, which is checked before the entry's key is read
- *               or the payload is decompressed. NULL: the signature is not checked
- * Returns the statuses of kiln_entry_decode; KILN_E_UNAUTHENTICATED: not signed, or not with that
- * key. */
+ * @signing_key  the key of which the bytes must have a MAC. The MAC is checked before the entry's
+ *               key is read and before the payload is decompressed. NULL: the MAC is not checked
+ * Returns the statuses of kiln_entry_decode; KILN_E_UNAUTHENTICATED: the bytes have no MAC, or one
+ * of a different key. */
 kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_signing_key *signing_key,
                               kiln_entry **ret_entry);
 
-/* A probe of the first bytes detects that a file cannot be a whole entry, before memory for all of
- * it is allocated. */
+/* Decides which entries are believed: those that have a MAC made with the signing key, and those
+ * that have a valid signature by a trusted key. */
+typedef struct kilni_entry_trust {
+    const kilni_signing_key *signing_key; /* NULL: MACs are ignored */
+    const kilni_trusted_keys *keys;
+    int64_t now_s; /* Unix seconds; signatures that have expired by then are not valid */
+} kilni_entry_trust;
+
+/* As kilni_entry_adopt, for an entry that must be authenticated. A signature is checked after the
+ * entry's key has been decoded, and before the payload is decompressed. */
+kiln_status kilni_entry_adopt_trusted(void *bytes, size_t size, const kilni_entry_trust *trust,
+                                      kiln_entry **ret_entry);
+
+/* The size of a probe. A caller probes the first bytes of a file before it allocates memory for all
+ * of it, since they may show that the file is not a whole entry. */
 #define KILNI_ENTRY_PROBE_SIZE 64u
 
-/* Returns KILN_OK: it may be an entry; KILN_E_CORRUPT; KILN_E_VERSION. */
+/* Probes the first bytes of a file of @size bytes. Returns KILN_OK: the file may be an entry;
+ * KILN_E_CORRUPT; KILN_E_VERSION. */
 kiln_status kilni_entry_probe(const unsigned char bytes[KILNI_ENTRY_PROBE_SIZE], uint64_t size);
 
 /* An entry whose bytes arrive in pieces. Each piece is added to the checksum while it is still in
@@ -57,12 +74,13 @@ void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
 kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival,
                                     const kilni_signing_key *signing_key, kiln_entry **ret_entry);
 
-/* Whether two entries of one key have the same content as far as a device is concerned: kind,
- * payload, answers and log. Provenance, compression and signatures are not compared. */
+/* Whether two entries have the same content as far as a device is concerned: kind, payload,
+ * answers, log and key. Provenance, compression and signatures are not compared. */
 bool kilni_entry_equals(const kiln_entry *a, const kiln_entry *b);
 
-/* What the beginning of an entry's file says, unverified. Texts are cut to fit their arrays. */
-typedef struct kilni_entry_head {
+/* What the first bytes of an entry's file contain. The contents are not verified. Texts are
+ * truncated to the size of their arrays. */
+typedef struct kilni_entry_preview {
     kiln_digest digest;
     uint32_t kind;
     uint64_t total_size;
@@ -70,33 +88,69 @@ typedef struct kilni_entry_head {
     uint64_t build_ns;
     int64_t created_s;
     char tool[64], device[192], name[256];
-    bool seems_newer; /* it has something that only a newer reader knows, unless the entry is
-                       * damaged */
-} kilni_entry_head;
+    bool seems_newer; /* unless it is damaged, the entry has something that only a newer reader
+                         knows */
+} kilni_entry_preview;
 
 /* @bytes  the first @available bytes of a file of @file_size bytes
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_VERSION. */
-kiln_status kilni_entry_head_decode(const void *bytes, size_t available, uint64_t file_size,
-                                    kilni_entry_head *ret_head);
+kiln_status kilni_entry_preview_decode(const void *bytes, size_t available, uint64_t file_size,
+                                       kilni_entry_preview *ret_head);
 
-/* The most by which a signature enlarges an entry: a row of the table, the MAC and padding. */
-#define KILNI_ENTRY_SIGNATURE_MAX_SIZE 64u
+/* The maximum number of bytes by which kilni_entry_add_mac enlarges an entry: a row of the section
+ * table, the MAC and padding. */
+#define KILNI_ENTRY_MAC_MAX_GROWTH 64u
 
-/* Makes a signed copy of an entry: the same sections, and a MAC over every byte except the MAC
+/* Makes a copy of an entry with a MAC: the same sections, and a MAC over every byte except the MAC
  * itself and the checksum. */
-kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_signing_key *key,
-                             kiln_entry **ret_entry);
+kiln_status kilni_entry_add_mac(const kiln_entry *entry, const kilni_signing_key *key,
+                                kiln_entry **ret_entry);
 
-/* Makes a copy whose payload is stored compressed (zstd, @level 1 to 12). The payload is stored as
- * it is if compression does not make it smaller, or if it is too large to be stored compressed. The
- * accessors of a decoded entry return the uncompressed bytes. A signature is dropped. */
+/* Makes a copy of an entry with a signature of its content. The new signature replaces an existing
+ * one. A MAC is dropped.
+ *
+ * @expires_s  Unix seconds; 0: never */
+kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_secret_key *key,
+                             int64_t expires_s, kiln_entry **ret_entry);
+
+/* Makes a copy of an entry whose payload is stored compressed (zstd, @level 1 to 12). The payload
+ * is stored as it is if compression does not make it smaller, or if it is too large to be stored
+ * compressed. The accessors of a decoded entry return the uncompressed bytes. A MAC is dropped. A
+ * signature is kept, but it remains valid only if the signer made the same compressed bytes. */
 kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry **ret_entry);
 
-/* Makes an entry of the same content whose payload is stored uncompressed under @key, which must
- * equal the entry's own key: the same key, whole or stripped. If the entry already is like that, it
- * is returned itself; otherwise a signature is dropped.
+/* Makes an entry with the same content whose payload is stored uncompressed, and whose key is @key.
+ * @key must equal the entry's own key, but one of the two may be stripped. If nothing has to
+ * change, returns a reference to the entry itself; otherwise the new entry has no MAC. A signature
+ * is kept and remains valid.
  *
  * @key  NULL: the entry's own
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
-kiln_status kilni_entry_with_key(const kiln_entry *entry, const kiln_key *key,
-                                 kiln_entry **ret_entry);
+kiln_status kilni_entry_make_plain(const kiln_entry *entry, const kiln_key *key,
+                                   kiln_entry **ret_entry);
+
+/* How entries are signed, and which signatures are valid. */
+typedef struct kilni_entry_signer {
+    const kilni_secret_key *key;       /* NULL: no entries are signed */
+    const kilni_trusted_keys *trusted; /* whose signatures are valid */
+    int64_t now_s;                     /* Unix seconds */
+    int64_t expires_s;                 /* of new signatures, in Unix seconds; 0: never */
+} kilni_entry_signer;
+
+/* The form in which an entry is stored. A zeroed form keeps an entry as it is. */
+typedef struct kilni_entry_form {
+    bool is_stripped; /* the long parts of its key are stored as digests */
+    int level;        /* of compression, 1 to 12; 0: the payload stays as it is */
+    const kilni_signing_key *signing_key; /* NULL: no MAC is added */
+    const kilni_entry_signer *signer;     /* NULL: no signature is added or checked */
+} kilni_entry_form;
+
+/* Makes an entry with the same content in the form @form. If the entry already has a signature, it
+ * keeps that one and gets no other. So only the original signer vouches for the entry, and it is no
+ * longer believed once that signer is revoked. The payload is not compressed if compression would
+ * make the signature invalid.
+ *
+ * Returns KILN_OK; KILN_E_UNAUTHENTICATED: its signature is not valid; KILN_E_TOO_LARGE;
+ * KILN_E_NO_MEMORY. */
+kiln_status kilni_entry_prepare(const kiln_entry *entry, const kilni_entry_form *form,
+                                kiln_entry **ret_entry);

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* As in PNG: a program that converts line ends or treats the file as text damages the magic
- * visibly. */
+/* As in PNG, a program that converts line endings or treats the file as text changes the magic, so
+ * the damage is detected. */
 #define KILNI_ENTRY_MAGIC "KILN\r\n\x1a\n"
 #define KILNI_ENTRY_MAGIC_SIZE 8
 #define KILNI_ENTRY_VERSION 1u
@@ -22,15 +22,15 @@
 #define KILNI_ENTRY_MIN_SIZE (KILNI_ENTRY_HEADER_SIZE + KILNI_ENTRY_CHECKSUM_SIZE)
 #define KILNI_ENTRY_MAX_SECTIONS 32u
 
-/* The largest uncompressed size of a payload that is stored compressed, which bounds the memory for
- * decompressing. */
+/* The maximum uncompressed size of a payload that is stored compressed. It bounds the memory that
+ * decompression needs. */
 #define KILNI_ENTRY_MAX_DECOMPRESSED ((uint64_t)1 << 30)
 
 /* Flags of the header. */
 enum {
     KILNI_ENTRY_COMPRESSED = 1u, /* the payload is one zstd frame */
-    KILNI_ENTRY_SIGNED = 2u,     /* there is a MAC section */
-    KILNI_ENTRY_KNOWN_FLAGS = KILNI_ENTRY_COMPRESSED | KILNI_ENTRY_SIGNED
+    KILNI_ENTRY_HAS_MAC = 2u,    /* there is a MAC section */
+    KILNI_ENTRY_KNOWN_FLAGS = KILNI_ENTRY_COMPRESSED | KILNI_ENTRY_HAS_MAC
 };
 
 /* Flags of a section. */
@@ -39,7 +39,7 @@ enum {
     KILNI_SECTION_KNOWN_FLAGS = KILNI_SECTION_REQUIRED
 };
 
-/* Types of sections, in the order in which they are stored. */
+/* Types of sections. Those that the decoder knows are stored in this order. */
 enum {
     KILNI_SECTION_PROVENANCE = 1,
     KILNI_SECTION_KEY = 2,
@@ -47,8 +47,11 @@ enum {
     KILNI_SECTION_LOG = 4,
     KILNI_SECTION_PAYLOAD = 5,
     KILNI_SECTION_MAC = 6,
-    KILNI_SECTION_LAST_KNOWN = KILNI_SECTION_MAC
+    KILNI_SECTION_LAST_KNOWN = KILNI_SECTION_MAC,
+    /* The decoder treats it as a section of an unknown type, as readers that are older than
+     * signatures do. It is the last section, or the last before the MAC. */
+    KILNI_SECTION_SIGNATURE = 7
 };
 
-/* The largest size in bytes of a text of the provenance section. */
+/* The maximum size, in bytes, of a text in the provenance section. */
 #define KILNI_ENTRY_MAX_TEXT 65536u

@@ -14,9 +14,9 @@
 #include "entry/structure.h"
 
 struct kiln_entry {
-    /* Incremented with relaxed order, since a caller that retains already holds a reference.
-     * Decremented with acquire and release, since the last release must see everything that other
-     * holders did. */
+    /* Incremented with relaxed order, since a caller that retains the entry already holds a
+     * reference. Decremented with acquire and release, since the last release must see everything
+     * that other holders did. */
     atomic_size_t references;
     void *bytes; /* owned */
     size_t size;
@@ -25,7 +25,8 @@ struct kiln_entry {
     uint32_t kind;
     kiln_provenance provenance;
     kiln_bytes answers, log, payload;
-    int is_signed;
+    kiln_bytes signature; /* the section's content, not checked; no data if there is none */
+    int has_mac;
 };
 
 /* Makes an entry from verified bytes and their structure.
@@ -37,22 +38,22 @@ struct kiln_entry {
 kiln_status kilni_entry_open(void *bytes, const kilni_entry_structure *structure,
                              const kiln_key *key, kiln_entry **ret_entry);
 
-/* The same for bytes from elsewhere, whose checksum is right. Their signature is checked before
- * anything else in them is used.
+/* As kilni_entry_open, for stored bytes whose checksum the caller has checked. The MAC is checked
+ * before anything else in the bytes is used.
  *
- * @signing_key  NULL: the signature is not checked
+ * @signing_key  NULL: the MAC is not checked
  * Also returns KILN_E_UNAUTHENTICATED. */
 kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_structure *structure,
                                     const kilni_signing_key *signing_key, kiln_entry **ret_entry);
 
-/* Computes the MAC of the entry at @bytes: over every byte except the MAC section's content, which
- * begins at @mac, and the checksum. */
+/* Computes the MAC of the entry at @bytes. It covers every byte except the checksum and the content
+ * of the MAC section, which begins at @mac. */
 void kilni_entry_compute_mac(const unsigned char *bytes, uint64_t size, const unsigned char *mac,
                              const kilni_signing_key *key,
                              unsigned char ret_mac[KILNI_ENTRY_MAC_SIZE]);
 
 /* Checks the MAC of the entry at @bytes, in constant time. Returns KILN_OK; KILN_E_UNAUTHENTICATED:
- * there is no MAC, or a wrong one. */
+ * the MAC is missing or wrong. */
 kiln_status kilni_entry_structure_authenticate(const unsigned char *bytes,
                                                const kilni_entry_structure *structure,
                                                const kilni_signing_key *key);
@@ -64,7 +65,7 @@ kiln_status kilni_entry_from_structure(kilni_entry_structure *structure, const k
 
 /* Decompresses a payload into a new block.
  *
- * @plain_size   the size that it must have
+ * @plain_size   the size that the decompressed payload must have
  * @ret_payload  [out] freed by the caller, with free
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_payload_decompress(const kilni_entry_section *section, uint64_t plain_size,

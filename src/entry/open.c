@@ -7,6 +7,7 @@
 
 #include "entry/handle.h"
 #include "entry/provenance.h"
+#include "entry/signature.h"
 
 kiln_entry *kiln_entry_retain(const kiln_entry *entry)
 {
@@ -33,16 +34,21 @@ void kiln_entry_release(kiln_entry **entry)
     *entry = NULL;
 }
 
-static kiln_status open_key(kiln_entry *entry, const kilni_entry_structure *structure)
+static kiln_status decode_key(const kilni_entry_structure *structure, kiln_key **ret_key)
 {
     const kilni_entry_section *section = kilni_entry_structure_find(structure, KILNI_SECTION_KEY);
-    kiln_status status = kiln_key_decode(section->bytes, (size_t)section->size, &entry->key);
+    kiln_key *key = NULL;
+    const kiln_status status = kiln_key_decode(section->bytes, (size_t)section->size, &key);
     if (status != KILN_OK) {
         return status;
     }
-    kiln_digest digest = kiln_key_digest(entry->key);
-    bool same = memcmp(&digest, &structure->header.digest, sizeof digest) == 0;
-    return same ? KILN_OK : KILN_E_CORRUPT;
+    const kiln_digest digest = kiln_key_digest(key);
+    if (memcmp(&digest, &structure->header.digest, sizeof digest) != 0) {
+        kiln_key_release(&key);
+        return KILN_E_CORRUPT;
+    }
+    *ret_key = key;
+    return KILN_OK;
 }
 
 static kiln_status open_provenance(kiln_entry *entry, const kilni_entry_structure *structure)
@@ -90,9 +96,10 @@ kiln_status kilni_entry_open(void *bytes, const kilni_entry_structure *structure
     entry->kind = structure->header.kind;
     entry->answers = bytes_of(structure, KILNI_SECTION_ANSWERS);
     entry->log = bytes_of(structure, KILNI_SECTION_LOG);
-    entry->is_signed = (structure->header.flags & KILNI_ENTRY_SIGNED) != 0;
+    entry->signature = bytes_of(structure, KILNI_SECTION_SIGNATURE);
+    entry->has_mac = (structure->header.flags & KILNI_ENTRY_HAS_MAC) != 0;
     entry->key = kiln_key_retain(key);
-    kiln_status status = key ? KILN_OK : open_key(entry, structure);
+    kiln_status status = key ? KILN_OK : decode_key(structure, &entry->key);
     if (status == KILN_OK) {
         status = open_provenance(entry, structure);
     }
@@ -129,6 +136,40 @@ kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_signing_key 
         return status;
     }
     return kilni_entry_open_stored(bytes, &structure, signing_key, ret_entry);
+}
+
+/* Opens an entry if its signature is valid. The key is decoded before the check, the payload after
+ * it. */
+static kiln_status open_verified(void *bytes, const kilni_entry_structure *structure,
+                                 const kilni_entry_trust *trust, kiln_entry **ret_entry)
+{
+    kiln_key *key = NULL;
+    kiln_status status = decode_key(structure, &key);
+    if (status == KILN_OK) {
+        status = kilni_entry_structure_verify(structure, key, trust->keys, trust->now_s);
+    }
+    if (status == KILN_OK) {
+        status = kilni_entry_open(bytes, structure, key, ret_entry);
+    }
+    kiln_key_release(&key);
+    return status;
+}
+
+kiln_status kilni_entry_adopt_trusted(void *bytes, size_t size, const kilni_entry_trust *trust,
+                                      kiln_entry **ret_entry)
+{
+    kilni_entry_structure structure;
+    kiln_status status = kilni_entry_structure_decode(bytes, size, &structure);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (trust->signing_key) {
+        status = kilni_entry_open_stored(bytes, &structure, trust->signing_key, ret_entry);
+        if (status != KILN_E_UNAUTHENTICATED) {
+            return status;
+        }
+    }
+    return open_verified(bytes, &structure, trust, ret_entry);
 }
 
 kiln_status kiln_entry_decode(const void *bytes, size_t size, kiln_entry **ret_entry)

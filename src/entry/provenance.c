@@ -11,7 +11,7 @@
 
 #define TEXT_COUNT 3
 #define FIXED_SIZE                                                                                 \
-    (8 + 8 + TEXT_COUNT * (4 + 1)) /* numbers; length and terminating zero of each                 \
+    (8 + 8 + TEXT_COUNT * (4 + 1)) /* numbers; length and terminating NUL of each                  \
                                     * text */
 
 kiln_status kilni_provenance_encode(const kiln_provenance *provenance, unsigned char **ret_bytes,
@@ -45,7 +45,8 @@ kiln_status kilni_provenance_encode(const kiln_provenance *provenance, unsigned 
     return KILN_OK;
 }
 
-/* Returns a text in place, or NULL with the reader failed if there is no valid text. */
+/* Returns a pointer to the text in the reader's buffer. If the text is not valid, returns NULL and
+ * makes the reader fail. */
 static const char *read_text(kilni_byte_reader *reader)
 {
     uint32_t length = kilni_read_u32(reader);

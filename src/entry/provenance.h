@@ -9,7 +9,7 @@
 
 #include <kiln/entry.h>
 
-/* Encodes the section; cuts texts that are too long.
+/* Encodes the section, and truncates texts that are too long.
  * @ret_bytes  [out] freed by the caller, with free
  * Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_provenance_encode(const kiln_provenance *provenance, unsigned char **ret_bytes,

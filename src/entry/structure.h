@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An entry taken apart into header fields and a list of sections. encode.c assembles an entry,
- * decode.c takes one apart.
+ * The structure of an entry: header fields and a list of sections. encode.c makes the bytes of an
+ * entry from the structure, and decode.c makes the structure from the bytes.
  */
 #pragma once
 
@@ -9,13 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <kiln/key.h>
-#include <kiln/status.h>
+#include <kiln/entry.h>
 
 #include "entry/format.h"
 
 typedef struct kilni_entry_header {
-    uint32_t flags; /* KILNI_ENTRY_COMPRESSED, KILNI_ENTRY_SIGNED */
+    uint32_t flags; /* KILNI_ENTRY_COMPRESSED, KILNI_ENTRY_HAS_MAC */
     uint32_t kind;
     kiln_digest digest;
     uint64_t total_size;
@@ -25,7 +24,7 @@ typedef struct kilni_entry_header {
 
 typedef struct kilni_entry_section {
     uint32_t type, flags;
-    const unsigned char *bytes; /* NULL in a list to be encoded: room that is filled afterwards */
+    const unsigned char *bytes; /* NULL when encoded: space that is filled afterwards */
     uint64_t size;
 } kilni_entry_section;
 
@@ -34,10 +33,13 @@ typedef struct kilni_entry_structure {
     kilni_entry_section sections[KILNI_ENTRY_MAX_SECTIONS];
 } kilni_entry_structure;
 
-/* Appends a section. Returns KILN_OK; KILN_E_TOO_LARGE: there are KILNI_ENTRY_MAX_SECTIONS
- * already. */
+/* Appends a section. Returns KILN_OK; KILN_E_TOO_LARGE: there are already KILNI_ENTRY_MAX_SECTIONS.
+ */
 kiln_status kilni_entry_structure_add(kilni_entry_structure *structure, uint32_t type,
                                       uint32_t flags, const void *bytes, uint64_t size);
+
+/* Replaces the bytes of the section of a type, if there is one. */
+void kilni_entry_structure_set(kilni_entry_structure *structure, uint32_t type, kiln_bytes bytes);
 
 /* Returns the section of a type, or NULL if there is none. */
 const kilni_entry_section *kilni_entry_structure_find(const kilni_entry_structure *structure,
@@ -45,6 +47,9 @@ const kilni_entry_section *kilni_entry_structure_find(const kilni_entry_structur
 
 /* Whether only a newer writer can have written a section of that type with these flags. */
 bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags);
+
+/* Removes all sections of a type. */
+void kilni_entry_structure_remove(kilni_entry_structure *structure, uint32_t type);
 
 /* Removes the MAC section, if there is one, and its flag. */
 void kilni_entry_structure_unsign(kilni_entry_structure *structure);
@@ -57,7 +62,7 @@ void kilni_entry_structure_unsign(kilni_entry_structure *structure);
 kiln_status kilni_entry_structure_encode(kilni_entry_structure *structure,
                                          unsigned char **ret_bytes);
 
-/* Writes the checksum of all bytes before it. */
+/* Writes the checksum at the end of an entry. It covers all bytes before it. */
 void kilni_entry_seal(unsigned char *bytes, size_t size);
 
 /* Reads the header from the first @available bytes of an entry of @file_size bytes: magic, version,
@@ -69,12 +74,13 @@ kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t availab
  * one. */
 size_t kilni_entry_covered_size(size_t size);
 
-/* Takes a whole entry apart: header, checksum, table, padding. Returns KILN_OK; KILN_E_CORRUPT;
+/* Parses a whole entry: header, checksum, table, padding. Returns KILN_OK; KILN_E_CORRUPT;
  * KILN_E_VERSION. */
 kiln_status kilni_entry_structure_decode(const unsigned char *bytes, size_t size,
                                          kilni_entry_structure *ret_structure);
 
-/* The same for a caller that has already computed the hash of the covered bytes. */
+/* As kilni_entry_structure_decode, for a caller that has already computed the hash of the covered
+ * bytes. */
 kiln_status kilni_entry_structure_decode_hashed(const unsigned char *bytes, size_t size,
                                                 const kiln_digest *hash,
                                                 kilni_entry_structure *ret_structure);

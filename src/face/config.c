@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/params.h"
 #include "base/size.h"
+#include "base/sized_struct.h"
 
 static const struct {
     const char *name;
@@ -43,7 +43,7 @@ static const char *process_lookup(void *user, const char *name)
     return secure_getenv(name);
 }
 
-/* Makes a NULL-ended list of strings that are stored one after another. */
+/* Makes a NULL-terminated list of strings that are stored one after another. */
 static kiln_status list_strings(const kilni_text *strings, const char *const **ret_list)
 {
     size_t count = 0;
@@ -62,43 +62,48 @@ static kiln_status list_strings(const kilni_text *strings, const char *const **r
     return KILN_OK;
 }
 
-/* Fills the structure that the caller sees. */
+/* Sets the pointers of the structure that the caller sees. */
 static kiln_status show(kilni_config *config)
 {
-    config->shown = (kiln_config){
-        .location = config->is_persistent && !config->disabled ? config->dir : NULL,
-        .dir = config->dir,
-        .max_bytes = config->store.max_bytes,
-        .min_image_bytes = config->min_image_bytes,
-        .max_image_bytes = config->max_image_bytes,
-        .readonly = config->readonly,
-        .disabled = config->disabled,
-        .helper = config->helper,
-        .last_miss = config->last_miss,
-        .tool = config->tool,
-        .trace = config->trace,
-        .trace_events = config->trace_events,
-        .stats = config->stats,
-        .key_file = config->key_file,
-    };
-    const kiln_status status = list_strings(&config->key_variables, &config->shown.key_variables);
-    return status == KILN_OK ? list_strings(&config->warnings, &config->shown.warnings) : status;
+    kiln_config *shown = &config->shown;
+    shown->location = config->is_persistent && !shown->disabled ? config->dir : NULL;
+    shown->dir = config->dir;
+    shown->max_bytes = config->store.max_bytes;
+    shown->tool = config->tool;
+    shown->trace = config->trace;
+    shown->stats = config->stats;
+    shown->key_file = config->key_file;
+    shown->credentials = &config->credentials;
+    const kiln_status status = list_strings(&config->key_variables, &shown->key_variables);
+    return status == KILN_OK ? list_strings(&config->warnings, &shown->warnings) : status;
 }
 
-/* Derives what depends on several variables. */
+/* Sets the members that depend on several variables. */
 static void settle(kilni_config_reader *reader)
 {
     kilni_config *config = reader->config;
-    if (config->disabled) {
+    if (config->shown.disabled) {
         config->memory.flags |= KILN_CACHE_DISABLED;
     }
-    if (config->trace_events && !config->trace && reader->status == KILN_OK) {
+    if (config->shown.trace_events && !config->trace && reader->status == KILN_OK) {
         config->trace = strdup("-");
         reader->status = config->trace ? KILN_OK : KILN_E_NO_MEMORY;
     }
-    config->store.flags = (config->readonly ? KILN_STORE_READONLY : 0) |
-                          (config->last_miss ? KILN_STORE_NOTE_MISSES : 0);
+    config->store.flags = (config->shown.readonly ? KILN_STORE_READONLY : 0) |
+                          (config->shown.last_miss ? KILN_STORE_NOTE_MISSES : 0);
     config->store.key_file = config->key_file;
+    config->credentials = (kiln_store_credentials){
+        .struct_size = sizeof config->credentials,
+        .http_token_file = config->http_token_file,
+        .redis_password = config->redis_password,
+        .aws_access_key_id = config->aws_access_key_id,
+        .aws_secret_access_key = config->aws_secret_access_key,
+        .aws_session_token = config->aws_session_token,
+        .aws_credentials_file = config->aws_credentials_file,
+        .aws_region = config->aws_region,
+        .secret_key_file = config->secret_key_file,
+        .trusted_key_files = {KILN_ROOTS_TRUSTED_KEYS, config->trusted_keys}};
+    config->store.credentials = &config->credentials;
     if (reader->status == KILN_OK) {
         reader->status = show(config);
     }
@@ -116,7 +121,7 @@ kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, vo
     }
     config->store.struct_size = sizeof config->store;
     config->memory.struct_size = sizeof config->memory;
-    config->max_image_bytes = KILN_UNLIMITED;
+    config->shown.max_image_bytes = KILN_UNLIMITED;
     kilni_config_reader reader = {
         .lookup = lookup ? lookup : process_lookup, .user = user, .config = config};
     profiles[profile].read(&reader);
@@ -148,6 +153,15 @@ void kiln_config_free(kiln_config **config)
     free(freed->stats);
     free(freed->tool);
     free(freed->key_file);
+    free(freed->http_token_file);
+    free(freed->redis_password);
+    free(freed->secret_key_file);
+    free(freed->trusted_keys);
+    free(freed->aws_access_key_id);
+    free(freed->aws_secret_access_key);
+    free(freed->aws_session_token);
+    free(freed->aws_credentials_file);
+    free(freed->aws_region);
     free(freed->compile_options);
     free(freed->link_options);
     free(freed->appended_compile);
@@ -168,15 +182,15 @@ kiln_status kiln_config_get_store(const kiln_config *config, kiln_store_params *
 {
     const bool is_done =
         config && ret_params &&
-        kilni_params_copy_out(ret_params, &whole(config)->store, sizeof whole(config)->store);
+        kilni_sized_struct_copy_out(ret_params, &whole(config)->store, sizeof whole(config)->store);
     return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_config_get_memory(const kiln_config *config, kiln_cache_params *ret_params)
 {
-    const bool is_done =
-        config && ret_params &&
-        kilni_params_copy_out(ret_params, &whole(config)->memory, sizeof whole(config)->memory);
+    const bool is_done = config && ret_params &&
+                         kilni_sized_struct_copy_out(ret_params, &whole(config)->memory,
+                                                     sizeof whole(config)->memory);
     return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
@@ -187,21 +201,21 @@ kiln_status kiln_config_get_programs(const kiln_config *shown, kiln_program_cont
     }
     const kilni_config *config = whole(shown);
     kiln_program_context_params filled;
-    if (kilni_params_copy(params, &filled, sizeof filled) != KILN_OK) {
+    if (kilni_sized_struct_copy(params, &filled, sizeof filled) != KILN_OK) {
         return KILN_E_INVALID;
     }
     filled.max_programs = config->memory.max_entries;
     filled.max_bytes = config->memory.max_bytes;
     filled.policy = config->memory.policy;
     filled.flags = config->memory.flags;
-    filled.min_stored_bytes = config->min_image_bytes;
-    filled.max_stored_bytes = config->max_image_bytes;
+    filled.min_stored_bytes = shown->min_image_bytes;
+    filled.max_stored_bytes = shown->max_image_bytes;
     filled.replaced = (kiln_build_options){config->compile_options, config->link_options};
     filled.appended = (kiln_build_options){config->appended_compile, config->appended_link};
     if (config->keeps_images_only) {
         filled.rules = KILN_RULES_IMAGES;
     }
-    kilni_params_copy_out(params, &filled, sizeof filled);
+    kilni_sized_struct_copy_out(params, &filled, sizeof filled);
     return KILN_OK;
 }
 

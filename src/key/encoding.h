@@ -20,16 +20,20 @@
 #define KILNI_KEY_PART_DIGEST_SIZE 32
 #define KILNI_KEY_MAX_NAME 255
 #define KILNI_KEY_MAX_PARTS 65535
-#define KILNI_KEY_PART_FIXED_SIZE 11 /* length of the name, its terminating zero, form, size */
+#define KILNI_KEY_PART_FIXED_SIZE 11 /* length of the name, its terminating NUL, form, size */
 #define KILNI_KEY_PART_MIN_SIZE (KILNI_KEY_PART_FIXED_SIZE + 1)
 
 enum { KILNI_KEY_FORM_WHOLE = 0, KILNI_KEY_FORM_STRIPPED = 1 };
 
 struct kiln_key {
-    /* Incremented with relaxed order, since a caller that retains already holds a reference.
-     * Decremented with acquire and release, since the last release must see everything that other
-     * holders did. */
+    /* Incremented with relaxed order, since a caller that retains the key already holds a
+     * reference. Decremented with acquire and release, since the last release must see everything
+     * that other holders did. */
     atomic_size_t references;
+    /* kilni_hash_keyed of the encoding with whole parts, for tables in this process. If a stripped
+     * key was decoded, its whole parts are not known, so its hash differs from the hash of the
+     * whole key. */
+    uint64_t hash;
     kiln_digest digest;
     bool stripped;
     unsigned char *encoding; /* in the same allocation, after the parts */
@@ -38,12 +42,12 @@ struct kiln_key {
     kiln_key_part parts[];
 };
 
-/* Creates a key with one reference, whose encoding the caller fills and then indexes. Returns
- * KILN_OK or KILN_E_NO_MEMORY. */
+/* Creates a key with one reference. The caller writes its encoding, and then calls kilni_key_index.
+ * Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_key_allocate(size_t part_count, size_t encoding_size, kiln_key **ret_key);
 
-/* Reads the encoding, checks every byte of it, and sets digest, stripped and parts. The part count
- * must be the one that was allocated. Returns KILN_OK or KILN_E_CORRUPT. */
+/* Reads the encoding, checks every byte of it, and sets hash, digest, stripped and parts. The part
+ * count must be the one that was allocated. Returns KILN_OK or KILN_E_CORRUPT. */
 kiln_status kilni_key_index(kiln_key *key);
 
 /* Computes the BLAKE2b-256 that replaces the bytes of a stripped part. */

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Compiles the functions into this file, so that functions of the same names that a program exports
- * cannot replace them. */
+/* Compiles XXH3 into this file, so that a program that exports functions of the same names cannot
+ * replace it. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <pthread.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
 
 #include "base/bytes.h"
 #include "key/hash.h"
 #include "key/hash_wide.h"
+#include "os/os.h"
 
 /* XXH3 uses no vector instructions up to this size. */
 enum { SHORT_SIZE = 240 };
 
 typedef struct implementation {
     kilni_hash_wide_fn *hash;
+    kilni_hash_wide_keyed_fn *hash_keyed;
     kilni_hash_wide_add_fn *add;
 } implementation;
 
@@ -25,13 +30,14 @@ static implementation widest(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f")) {
-        return (implementation){kilni_hash_avx512f, kilni_hash_add_avx512f};
+        return (implementation){kilni_hash_avx512f, kilni_hash_keyed_avx512f,
+                                kilni_hash_add_avx512f};
     }
     if (__builtin_cpu_supports("avx2")) {
-        return (implementation){kilni_hash_avx2, kilni_hash_add_avx2};
+        return (implementation){kilni_hash_avx2, kilni_hash_keyed_avx2, kilni_hash_add_avx2};
     }
 #endif
-    return (implementation){NULL, NULL};
+    return (implementation){0};
 }
 
 static kiln_digest digest_of(XXH128_hash_t hash)
@@ -45,7 +51,7 @@ static kiln_digest digest_of(XXH128_hash_t hash)
 
 kiln_digest kilni_hash(const void *bytes, size_t size)
 {
-    const implementation by = size > SHORT_SIZE ? widest() : (implementation){NULL, NULL};
+    const implementation by = size > SHORT_SIZE ? widest() : (implementation){0};
     if (!by.hash) {
         return digest_of(XXH3_128bits(bytes, size));
     }
@@ -60,6 +66,33 @@ uint64_t kilni_checksum(const void *bytes, size_t size)
     kilni_byte_reader reader = {.at = digest.bytes, .left = sizeof digest.bytes};
     return kilni_read_u64(&reader);
 }
+
+/* ---- the keyed hash ---- */
+
+static unsigned char secret[XXH3_SECRET_DEFAULT_SIZE];
+static pthread_once_t secret_once = PTHREAD_ONCE_INIT;
+
+/* Fills the secret with random bytes. If the system has none yet, derives the secret from the
+ * random bytes that the kernel gave the process when it started. */
+static void make_secret(void)
+{
+    if (kilni_os()->getrandom(secret, sizeof secret, GRND_NONBLOCK) == (ssize_t)sizeof secret) {
+        return;
+    }
+    enum { START_SIZE = 16 };
+    const void *start = (const void *)(uintptr_t)getauxval(AT_RANDOM);
+    XXH3_generateSecret(secret, sizeof secret, start, start ? START_SIZE : 0);
+}
+
+uint64_t kilni_hash_keyed(const void *bytes, size_t size)
+{
+    pthread_once(&secret_once, make_secret);
+    const implementation by = size > SHORT_SIZE ? widest() : (implementation){0};
+    return by.hash_keyed ? by.hash_keyed(bytes, size, secret, sizeof secret)
+                         : XXH3_64bits_withSecret(bytes, size, secret, sizeof secret);
+}
+
+/* ---- hashing in pieces ---- */
 
 _Static_assert(sizeof(XXH3_state_t) <= sizeof(kilni_hasher), "a hasher has room for a state");
 _Static_assert(_Alignof(XXH3_state_t) <= _Alignof(kilni_hasher), "and is aligned for it");

@@ -18,6 +18,12 @@ void NAME_FOR(kilni_hash_, KILNI_INSTRUCTIONS)(const void *bytes, size_t size,
     memcpy(ret_digest, canonical.digest, sizeof canonical.digest);
 }
 
+uint64_t NAME_FOR(kilni_hash_keyed_, KILNI_INSTRUCTIONS)(const void *bytes, size_t size,
+                                                         const void *secret, size_t secret_size)
+{
+    return XXH3_64bits_withSecret(bytes, size, secret, secret_size);
+}
+
 void NAME_FOR(kilni_hash_add_, KILNI_INSTRUCTIONS)(XXH3_state_t *state, const void *bytes,
                                                    size_t size)
 {

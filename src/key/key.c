@@ -84,6 +84,7 @@ kiln_status kilni_key_index(kiln_key *key)
     if (reader.failed || reader.left > 0 || any_stripped != key->stripped) {
         return KILN_E_CORRUPT;
     }
+    key->hash = kilni_hash_keyed(key->encoding, key->encoding_size);
     if (digest) {
         memcpy(key->digest.bytes, digest, KILNI_KEY_DIGEST_SIZE);
     } else {

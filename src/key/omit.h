@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts that a test omits from all keys, to check that some other test notices (docs/testing.md).
- * Only files that are compiled for that test define the macro; nothing that is installed does.
+ * Names the parts that a test omits from all keys, to check that some other test notices
+ * (docs/testing.md). The macro KILN_TEST_OMITS_PARTS is defined only for files that are compiled
+ * for that test, never for files that are installed.
  */
 #pragma once
 
@@ -12,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether KILN_TEST_OMIT_PART names the part, or ends with "*" and the name begins with what
- * precedes it. */
+/* Whether KILN_TEST_OMIT_PART names the part. If the variable ends with "*", it names every part
+ * whose name begins with the text before the "*". */
 static inline bool kilni_key_omits(const char *name)
 {
     const char *omitted = getenv("KILN_TEST_OMIT_PART");

@@ -19,8 +19,8 @@ static bool is_to_be_stripped(const kiln_key_part *part, uint64_t above)
     return part->bytes && part->size > above;
 }
 
-/* Computes the size of the stripped encoding. Returns false if it does not fit. Parts of less than
- * 32 bytes grow. */
+/* Computes the size of the stripped encoding. Returns false if the size does not fit in a size_t.
+ * Stripping enlarges a part of less than 32 bytes. */
 static bool stripped_size(const kiln_key *key, uint64_t above, size_t *ret_size)
 {
     size_t size = KILNI_KEY_HEADER_SIZE + KILNI_KEY_DIGEST_SIZE;
@@ -98,6 +98,8 @@ kiln_status kiln_key_strip(const kiln_key *key, uint64_t above, kiln_key **ret_k
         kiln_key_release(&stripped);
         return status;
     }
+    /* Equal keys must have the same hash. */
+    stripped->hash = key->hash;
     *ret_key = stripped;
     return KILN_OK;
 }

@@ -1,30 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "memory/memory.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/params.h"
-#include "memory/admission.h"
+#include "base/sized_struct.h"
+#include "memory/evict.h"
 #include "memory/failure.h"
-#include "memory/followup.h"
-#include "memory/listener.h"
+#include "memory/flight.h"
+#include "memory/fork.h"
+#include "memory/lifetime.h"
+#include "memory/notice.h"
+#include "memory/notify.h"
+#include "memory/orphan.h"
 #include "memory/policy.h"
-#include "memory/process.h"
-#include "memory/removal.h"
-#include "memory/section.h"
+#include "memory/read_section.h"
+#include "memory/reader.h"
 
 static const uint64_t DEFAULT_MAX_BYTES = (uint64_t)256 << 20;
 static const uint64_t DEFAULT_MAX_ENTRIES = 65536;
 
-/* For the table that readers search, 4 KiB; and for the one that they do not search, which is
- * walked when a thread ends, half a KiB. */
+/* The table that readers search has at least 4 KiB of cells. The other table, which is walked when
+ * a thread ends, has at least 512 bytes. */
 enum { LEAST_READY_CELLS = 512, LEAST_PENDING_CELLS = 64 };
 
-/* Anything except 0. */
+/* Any number except 0. */
 static const uint64_t RANDOM_SEED = 0x9e3779b97f4a7c15;
 
-/* Does everything that may fail for a new cache. */
+/* ---- threads ---- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool handles_forks;
+
+static void leave_sections(kilni_reader *reader)
+{
+    for (int i = 0; i < KILNI_READER_PLACES; i++) {
+        kilni_place *place = &reader->places[i];
+        kiln_cache *cache = atomic_load_explicit(&place->cache, memory_order_relaxed);
+        if (cache) {
+            kiln_section section = {.cache = cache, .slot = place};
+            kiln_section_leave(&section);
+        }
+    }
+}
+
+/* Called when a thread ends. Leaves the thread's sections, and ensures that no thread waits for its
+ * tickets any longer. */
+static void end_thread(kilni_reader *reader)
+{
+    leave_sections(reader);
+    if (!kilni_thread_may_own_tickets()) {
+        return;
+    }
+    for (kiln_cache *cache = kilni_caches_lock(); cache; cache = cache->next) {
+        kilni_cache_lock(cache);
+        kilni_flights_orphan_locked(cache, kilni_thread_number());
+        pthread_mutex_unlock(&cache->lock);
+    }
+    kilni_caches_unlock();
+    kilni_notices_send();
+}
+
+static void begin(void)
+{
+    handles_forks = kilni_forks_handle();
+    if (handles_forks) {
+        kilni_reader_begin(end_thread);
+    }
+}
+
+/* Registers the handlers for the end of a thread and for forks. */
+static kiln_status begin_once(void)
+{
+    pthread_once(&once, begin);
+    return handles_forks ? KILN_OK : KILN_E_NO_MEMORY;
+}
+
+/* ---- creating and freeing ---- */
+
+/* Performs the steps that may fail when a cache is created. */
 static kiln_status init(kiln_cache *cache)
 {
     if (kilni_table_init(&cache->ready, LEAST_READY_CELLS) != KILN_OK) {
@@ -63,15 +115,16 @@ no_second_table:
 kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cache)
 {
     kiln_cache_params known;
-    kiln_status status = kilni_params_copy(params, &known, sizeof known);
+    kiln_status status = kilni_sized_struct_copy(params, &known, sizeof known);
     if (status != KILN_OK || !ret_cache) {
         return KILN_E_INVALID;
     }
-    const uint32_t known_flags = KILN_CACHE_RETAIN_FAILURES | KILN_CACHE_DISABLED;
+    const uint32_t known_flags =
+        KILN_CACHE_RETAIN_FAILURES | KILN_CACHE_DISABLED | KILN_CACHE_DEFER_DESTRUCTION;
     if (!kiln_policy_name(known.policy) || (known.flags & ~known_flags)) {
         return KILN_E_INVALID;
     }
-    if (kilni_process_begin() != KILN_OK) {
+    if (begin_once() != KILN_OK) {
         return KILN_E_NO_MEMORY;
     }
     kiln_cache *cache = aligned_alloc(_Alignof(kiln_cache), sizeof *cache);
@@ -86,15 +139,17 @@ kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cac
     }
     atomic_init(&cache->references, 1);
     cache->destroy = known.destroy;
+    cache->is_busy = known.is_busy;
     cache->user = known.user;
     cache->retains_failures = known.flags & KILN_CACHE_RETAIN_FAILURES;
     cache->disabled = known.flags & KILN_CACHE_DISABLED;
+    cache->defers_destruction = known.flags & KILN_CACHE_DEFER_DESTRUCTION;
     cache->max_bytes = known.max_bytes > 0 ? known.max_bytes : DEFAULT_MAX_BYTES;
     cache->max_entries = known.max_entries > 0 ? known.max_entries : DEFAULT_MAX_ENTRIES;
     cache->policy = kilni_policy_choose(known.policy);
     kilni_policy_report_hits_locked(cache, false);
     cache->random_state = RANDOM_SEED;
-    kilni_process_add(cache);
+    kilni_caches_add(cache);
     *ret_cache = cache;
     return KILN_OK;
 }
@@ -108,46 +163,16 @@ void kiln_cache_free(kiln_cache **cache)
     *cache = NULL;
     kilni_followup followup = {0};
     kilni_cache_lock(ending);
-    /* A listener or a destroy function that now asks for a key must not fill the cache again. */
+    /* If a listener or a destroy function asks for a key now, it must not fill the cache again. */
     ending->disabled = true;
+    ending->defers_destruction = false;
+    kilni_failures_drop_locked(ending, ending->retained_failures);
     kilni_clear_locked(ending, &followup);
     pthread_mutex_unlock(&ending->lock);
     kilni_followup_finish(ending, &followup);
-    kilni_section_collect(ending);
+    kiln_cache_collect(ending);
     kilni_listeners_free(ending);
     kilni_cache_release(ending);
-}
-
-kiln_cache *kilni_cache_retain(kiln_cache *cache)
-{
-    atomic_fetch_add_explicit(&cache->references, 1, memory_order_relaxed);
-    return cache;
-}
-
-/* Once the last reference is gone, no section is open. */
-static void free_cells(kilni_cells *cells)
-{
-    while (cells) {
-        kilni_cells *next = cells->next;
-        free(cells);
-        cells = next;
-    }
-}
-
-void kilni_cache_release(kiln_cache *cache)
-{
-    if (atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) == 1) {
-        kilni_process_remove(cache);
-        pthread_cond_destroy(&cache->departed);
-        pthread_cond_destroy(&cache->listener_gone);
-        pthread_mutex_destroy(&cache->lock);
-        kilni_groups_fini(&cache->groups);
-        kilni_table_fini(&cache->pending);
-        kilni_table_fini(&cache->ready);
-        kilni_residents_fini(&cache->residents);
-        free_cells(cache->retired_cells);
-        free(cache);
-    }
 }
 
 kiln_status kiln_cache_set_cost(kiln_cache *cache, const kiln_key *key, uint64_t cost_ns)
@@ -173,6 +198,11 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
     bool disabled = max_bytes == 0 || max_entries == 0;
     kilni_followup followup = {0};
     kilni_cache_lock(cache);
+    if (flush || disabled) {
+        /* This happens before the capacity changes, because the call gives up the lock, and other
+         * threads must not see more in the cache than it may hold. */
+        kilni_failures_drop_locked(cache, cache->retained_failures);
+    }
     cache->max_bytes = max_bytes;
     cache->max_entries = max_entries;
     cache->disabled = disabled;
@@ -186,14 +216,6 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
     pthread_mutex_unlock(&cache->lock);
     kilni_followup_finish(cache, &followup);
     return KILN_OK;
-}
-
-bool kilni_cache_is_off(kiln_cache *cache)
-{
-    kilni_cache_lock(cache);
-    const bool is_off = cache->disabled;
-    pthread_mutex_unlock(&cache->lock);
-    return is_off;
 }
 
 kiln_status kiln_cache_set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t max_entries)
@@ -218,6 +240,15 @@ kiln_status kiln_cache_set_policy(kiln_cache *cache, uint32_t policy)
     return KILN_OK;
 }
 
+static uint64_t sum_of(const kilni_counters *counters, kilni_counter counter)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i <= KILNI_COUNTER_LINES; i++) {
+        sum += atomic_load_explicit(&counters->lines[i].counts[counter], memory_order_relaxed);
+    }
+    return sum;
+}
+
 kiln_status kiln_cache_get_stats(kiln_cache *cache, kiln_cache_stats *ret_stats)
 {
     if (!cache || !ret_stats || ret_stats->struct_size < sizeof ret_stats->struct_size) {
@@ -227,8 +258,8 @@ kiln_status kiln_cache_get_stats(kiln_cache *cache, kiln_cache_stats *ret_stats)
     kilni_cache_lock(cache);
     kiln_cache_stats stats = {
         .struct_size = size,
-        .hits = kilni_counter_sum(&cache->counters, KILNI_COUNTER_HITS),
-        .misses = kilni_counter_sum(&cache->counters, KILNI_COUNTER_MISSES),
+        .hits = sum_of(&cache->counters, KILNI_COUNTER_HITS),
+        .misses = sum_of(&cache->counters, KILNI_COUNTER_MISSES),
         .waits = cache->waits,
         .bypasses = cache->bypasses,
         .failures = cache->failures,

@@ -2,12 +2,12 @@
 #include "memory/failure.h"
 
 #include "memory/flight.h"
-#include "memory/object.h"
+#include "memory/lifetime.h"
 
-/* Failures may use this fraction of the cache's bounds. */
+/* Failures may use 1/SHARE of the cache's capacity. */
 enum { SHARE = 16 };
 
-/* Includes the key. The text is part of the structure. */
+/* Returns the size of a failure, including its key. The text is part of the structure. */
 static uint64_t bytes_of(const kilni_flight *failure)
 {
     size_t key_bytes;
@@ -18,8 +18,8 @@ static uint64_t bytes_of(const kilni_flight *failure)
 void kilni_failure_keep_locked(kilni_flight *flight)
 {
     kiln_cache *cache = flight->cache;
-    /* Frees the place of an object that will never exist. This does not free the cache, since the
-     * caller still has it. */
+    /* Frees the place of the object, which will never exist. This does not free the cache, since
+     * the cache has other references. */
     kilni_object_free(flight->object);
     flight->object = NULL;
     flight->slot.state = KILNI_SLOT_FAILED;
@@ -32,7 +32,7 @@ void kilni_failure_keep_locked(kilni_flight *flight)
     kilni_failures_shrink_locked(cache);
 }
 
-void kilni_failure_drop_locked(kilni_flight *failure)
+static void unlink_failure_locked(kilni_flight *failure)
 {
     kiln_cache *cache = failure->cache;
     kilni_table_remove(&cache->pending, &failure->slot);
@@ -40,6 +40,11 @@ void kilni_failure_drop_locked(kilni_flight *failure)
     *(failure->newer ? &failure->newer->older : &cache->newest_failure) = failure->older;
     cache->retained_failures--;
     cache->retained_failure_bytes -= bytes_of(failure);
+}
+
+void kilni_failure_drop_locked(kilni_flight *failure)
+{
+    unlink_failure_locked(failure);
     kilni_flight_free(failure);
 }
 
@@ -54,18 +59,54 @@ void kilni_failure_forget(kiln_cache *cache, const kiln_key *key)
 }
 
 /* The newest failure is always kept: a thread may be about to ask for its key again. */
+static bool has_too_many_locked(const kiln_cache *cache)
+{
+    return cache->retained_failures > 1 &&
+           (cache->retained_failures > cache->max_entries / SHARE ||
+            cache->retained_failure_bytes > cache->max_bytes / SHARE);
+}
+
+/* Takes the oldest failure out of the table. Returns it, linked to the failures that were taken
+ * before. */
+static kilni_flight *take_oldest_locked(kiln_cache *cache, kilni_flight *taken)
+{
+    kilni_flight *failure = cache->oldest_failure;
+    unlink_failure_locked(failure);
+    failure->newer = taken;
+    return failure;
+}
+
+/* Gives up the lock meanwhile, since freeing many failures may return memory to the system, which
+ * takes time. */
+static void free_taken_locked(kiln_cache *cache, kilni_flight *taken)
+{
+    pthread_mutex_unlock(&cache->lock);
+    while (taken) {
+        kilni_flight *next = taken->newer;
+        kilni_flight_free(taken);
+        taken = next;
+    }
+    kilni_cache_lock(cache);
+}
+
 void kilni_failures_shrink_locked(kiln_cache *cache)
 {
-    while (cache->retained_failures > 1 &&
-           (cache->retained_failures > cache->max_entries / SHARE ||
-            cache->retained_failure_bytes > cache->max_bytes / SHARE)) {
-        kilni_failure_drop_locked(cache->oldest_failure);
+    while (has_too_many_locked(cache)) {
+        kilni_flight *taken = NULL;
+        for (int i = 0; i < KILNI_STEPS && has_too_many_locked(cache); i++) {
+            taken = take_oldest_locked(cache, taken);
+        }
+        free_taken_locked(cache, taken);
     }
 }
 
-void kilni_failures_drop_all_locked(kiln_cache *cache)
+void kilni_failures_drop_locked(kiln_cache *cache, uint64_t count)
 {
-    while (cache->oldest_failure) {
-        kilni_failure_drop_locked(cache->oldest_failure);
+    while (count > 0 && cache->oldest_failure) {
+        kilni_flight *taken = NULL;
+        for (int i = 0; i < KILNI_STEPS && count > 0 && cache->oldest_failure; i++, count--) {
+            taken = take_oldest_locked(cache, taken);
+        }
+        free_taken_locked(cache, taken);
     }
 }

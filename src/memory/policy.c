@@ -13,7 +13,7 @@ const char *kiln_policy_name(uint32_t policy)
     return policy < POLICY_COUNT ? names[policy] : NULL;
 }
 
-/* Not strcasecmp, for which the locale decides what a lower-case I is. */
+/* strcasecmp is not used, because its lower-case form of the letter I depends on the locale. */
 static bool equals_in_any_case(const char *text, const char *name)
 {
     for (; *text && *name; text++, name++) {
@@ -59,7 +59,7 @@ void kilni_policy_report_hits_locked(kiln_cache *cache, bool reports_hits)
     settle_on_locked(cache, (kilni_policy_settled_use(cache) & ~most) | (reports_hits ? 0 : most));
 }
 
-/* Returns a use at the new time, with frequency 0. */
+/* Advances the clock. Returns a use at the new time, with frequency 0. */
 static uint64_t advance_clock_locked(kiln_cache *cache)
 {
     uint64_t use = kilni_policy_settled_use(cache) + CLOCK_TICK;
@@ -70,7 +70,8 @@ static uint64_t advance_clock_locked(kiln_cache *cache)
 void kilni_policy_insert_locked(kilni_object *object)
 {
     uint64_t now = advance_clock_locked(object->cache);
-    object->inserted = object->seen_use = now >> KILNI_POLICY_FREQUENCY_BITS;
+    object->inserted = now >> KILNI_POLICY_FREQUENCY_BITS;
+    object->seen_use = kilni_policy_seen_bits(now);
     object->inflation = object->cache->inflation;
     atomic_store_explicit(&object->use, now | 1, memory_order_relaxed);
 }
@@ -82,7 +83,7 @@ void kilni_policy_evicted_locked(kilni_object *victim)
         kilni_policy_merit(victim, atomic_load_explicit(&victim->use, memory_order_relaxed));
     if (left > cache->inflation) {
         cache->inflation = left;
-        /* Distinguishes later uses from those before. */
+        /* Uses from now on must differ from earlier uses. */
         advance_clock_locked(cache);
     }
 }

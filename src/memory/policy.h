@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is known of an object's use, and what that makes the object worth.
+ * The policies, and the record of each object's use, by which the policies rank the object
+ * (victim.h).
  *
- * Recency is counted by the cache's clock. Insertions advance it, and so do evictions to make room.
- * A use is a clock above a frequency, in one word of the object. The word is stored only if it
- * changes: an object that is often used is only read, as long as nothing is inserted or evicted.
+ * Recency is measured by the cache's clock. Insertions advance the clock, and so do evictions that
+ * make room. An object's use is one word, which contains the clock at the last use, above the
+ * frequency. The word is stored only if it changes. So an object that is used often is only read,
+ * as long as nothing is inserted or evicted.
  */
 #pragma once
 
@@ -13,11 +15,11 @@
 /* Frequency saturates, which limits how long an object that was once used often can stay. */
 enum { KILNI_POLICY_FREQUENCY_BITS = 4, KILNI_POLICY_MAX_FREQUENCY = 15 };
 
-/* Returns the policy that a user's choice means: KILN_POLICY_AUTO becomes the one that is chosen
- * for it. */
+/* Returns the policy to use for a user's choice. For KILN_POLICY_AUTO, this is the policy that Kiln
+ * chooses. */
 kiln_policy kilni_policy_choose(uint32_t policy);
 
-/* Notes an object's insertion. The object can't be reached yet. */
+/* Records an object's insertion. Other threads can't reach the object yet. */
 void kilni_policy_insert_locked(kilni_object *object);
 
 /* Sets whether the threads that use objects report hits. If they do, the settled use has frequency
@@ -41,7 +43,7 @@ static inline bool kilni_policy_is_settled(const kiln_cache *cache, const kilni_
            kilni_policy_settled_use(cache);
 }
 
-/* Notes a use, without the lock. Returns true for the first use since the insertion. */
+/* Records a use, without the lock. Returns true for the first use since the insertion. */
 static inline bool kilni_policy_use(kilni_object *object)
 {
     const uint64_t most = KILNI_POLICY_MAX_FREQUENCY;
@@ -55,13 +57,19 @@ static inline bool kilni_policy_use(kilni_object *object)
     return frequency == 1;
 }
 
-/* The clock, in the unit of kilni_object.inserted. */
+/* Returns the clock, in the unit of kilni_object.inserted. */
 static inline uint64_t kilni_policy_clock(const kiln_cache *cache)
 {
     return kilni_policy_settled_use(cache) >> KILNI_POLICY_FREQUENCY_BITS;
 }
 
-/* GreedyDual-Size-Frequency's H. */
+/* Returns the bits of a use that kilni_object.seen_use keeps. */
+static inline uint16_t kilni_policy_seen_bits(uint64_t use)
+{
+    return (uint16_t)(use >> KILNI_POLICY_FREQUENCY_BITS);
+}
+
+/* Returns the H of GreedyDual-Size-Frequency for an object with this use. */
 static inline double kilni_policy_merit(const kilni_object *object, uint64_t use)
 {
     double size = object->bytes > 0 ? (double)object->bytes : 1.0;
@@ -69,5 +77,5 @@ static inline double kilni_policy_merit(const kilni_object *object, uint64_t use
     return object->inflation + frequency * ((double)object->cost_ns / size);
 }
 
-/* Notes that an object was evicted to make room. */
+/* Records that an object was evicted to make room. */
 void kilni_policy_evicted_locked(kilni_object *victim);

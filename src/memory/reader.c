@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/reader.h"
 
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/single_threaded.h>
+#include <time.h>
 
-#include "memory/process.h"
-#include "memory/section.h"
+#include "os/os.h"
 
 _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
 
-/* Guards everything below and the fields of kilni_reader that say so, and orders switches of the
- * fences. Taken after a cache's lock. */
+/* Guards everything below that is not set once, and the fields of kilni_reader that say so. Also
+ * orders the switches of the fences. Taken after a cache's lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { POOL_SIZE = 32 };
 
-/* The first readers need no memory. */
+/* The first readers are in this array and need no allocation. */
 static kilni_reader pool[POOL_SIZE];
 static size_t pool_used;
 
-/* The readers of threads, at which a thread that reclaims looks; and the readers that threads have
+/* The readers of threads, which a thread that reclaims examines, and the readers that threads have
  * released. Linked by kilni_reader.next and from. */
 static kilni_reader *readers, *spare_readers;
 
@@ -30,7 +31,113 @@ static unsigned free_lines = (1u << KILNI_COUNTER_LINES) - 1;
 static pthread_key_t reader_key; /* its value is the thread's reader */
 static bool serving;             /* threads can have readers; the key exists */
 
-/* ---- threads come and go ---- */
+/* Called first when a thread with a reader ends. Set once. */
+static void (*before_thread_ends)(kilni_reader *reader);
+
+/* ---- fences ---- */
+
+#ifdef KILNI_FENCE_IS_COUNTED
+
+_Atomic unsigned kilni_fence_word;
+
+static bool fence_ask(void)
+{
+    return false;
+}
+
+static void fence_switch(bool asymmetric)
+{
+    (void)asymmetric;
+}
+
+static bool fence_system(void)
+{
+    return false;
+}
+
+static void fence_heavy(void)
+{
+    kilni_fence_light(false);
+}
+
+#else
+
+/* This many ordinary fences cost a thread about as much as asking the system for asymmetric ones.
+ */
+enum { MANY_FENCES = 1 << 20 };
+
+_Atomic unsigned kilni_fence_state_word;
+
+static bool fence_ask(void)
+{
+    const int needed = MEMBARRIER_CMD_PRIVATE_EXPEDITED | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
+    int granted = kilni_os()->membarrier(MEMBARRIER_CMD_QUERY);
+    return granted >= 0 && (granted & needed) == needed &&
+           kilni_os()->membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+}
+
+static void fence_switch(bool asymmetric)
+{
+    unsigned next = (kilni_fence_state() | 1) + 1;
+    atomic_store_explicit(&kilni_fence_state_word, next | asymmetric, memory_order_release);
+}
+
+static void fence_heavy(void)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static bool fence_system(void)
+{
+    return kilni_os()->membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+}
+
+#endif
+
+/* Records, before an ordinary fence of this thread, that all its later fences are ordinary too,
+ * until the next switch. */
+static void acknowledge_fences(void)
+{
+    kilni_reader *reader = kilni_reader_own;
+    unsigned state = kilni_fence_state();
+    if (reader && atomic_load_explicit(&reader->acknowledged, memory_order_relaxed) != state) {
+        atomic_store_explicit(&reader->acknowledged, state, memory_order_release);
+    }
+}
+
+#ifndef KILNI_FENCE_IS_COUNTED
+/* Switches to asymmetric fences, with which light fences cost nothing, if the system supports them
+ * and no thread holds the readers' lock at this moment. */
+static void improve_fences(void)
+{
+    if (!fence_ask()) {
+        return;
+    }
+    /* Does not wait for the lock: this may run in a fork handler, while this very thread holds the
+     * lock for the fork. */
+    if (pthread_mutex_trylock(&lock) != 0) {
+        return;
+    }
+    /* Any thread that has issued an ordinary heavy fence has also examined all readers by now. A
+     * reader that sees this switch, and therefore issues no fence, sees the table and
+     * cache->awaited as that thread left them. A thread that reclaims later issues the system's
+     * fence, which also reaches readers that are about to issue an ordinary one. */
+    fence_switch(true);
+    pthread_mutex_unlock(&lock);
+}
+
+void kilni_fence_ordinary(void)
+{
+    static _Thread_local unsigned passed __attribute__((tls_model("initial-exec")));
+    acknowledge_fences();
+    atomic_thread_fence(memory_order_seq_cst);
+    if (++passed % MANY_FENCES == 0) {
+        improve_fences();
+    }
+}
+#endif
+
+/* ---- the beginning and the end of threads ---- */
 
 static void link_locked(kilni_reader **list, kilni_reader *reader)
 {
@@ -50,7 +157,7 @@ static void unlink_locked(kilni_reader *reader)
     }
 }
 
-/* Returns NULL if there is no memory. */
+/* Returns an unused reader, or NULL if there is no memory. */
 static kilni_reader *spare_locked(void)
 {
     kilni_reader *reader = spare_readers;
@@ -84,8 +191,20 @@ static kilni_reader *take(void)
     return reader;
 }
 
+/* Adds the thread's counts to the objects' holds. Because of the lock, no thread that collects can
+ * take these counts at the same time. So an object that has a count here exists. */
+static void settle_tally_locked(kilni_reader *reader)
+{
+    if (reader->tally) {
+        kilni_tally_settle(reader->tally);
+        free(reader->tally);
+        reader->tally = NULL;
+    }
+}
+
 static void release_locked(kilni_reader *reader)
 {
+    settle_tally_locked(reader);
     if (reader->number < KILNI_COUNTER_LINES) {
         free_lines |= 1u << reader->number;
     }
@@ -122,24 +241,37 @@ bool kilni_reader_ensure(void)
     return !out_of_memory;
 }
 
+void kilni_reader_new_tally(kilni_reader *reader)
+{
+    pthread_mutex_lock(&lock);
+    if (serving) {
+        reader->tally = kilni_tally_new();
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 static void end_thread(void *value)
 {
     kilni_reader *reader = value;
-    for (int i = 0; i < KILNI_READER_PLACES; i++) {
-        kilni_place *place = &reader->places[i];
-        kiln_cache *cache = atomic_load_explicit(&place->cache, memory_order_relaxed);
-        if (cache) {
-            kiln_section section = {.cache = cache, .slot = place};
-            kiln_section_leave(&section);
-        }
-    }
-    kilni_process_end_thread();
-    /* A destructor that runs after this one, and reads, claims a new reader. */
+    before_thread_ends(reader);
+    /* If a destructor that runs after this one reads, it claims a new reader. */
     kilni_reader_own = NULL;
     release(reader);
 }
 
-/* ---- fork and the library's end ---- */
+uint64_t kilni_thread_number(void)
+{
+    /* pthread_self is not used, because a new thread may get the value of a thread that has ended
+     * and whose tickets still exist. */
+    static _Atomic uint64_t last;
+    static _Thread_local uint64_t number;
+    if (number == 0) {
+        number = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    }
+    return number;
+}
+
+/* ---- forks and the end of the process ---- */
 
 void kilni_reader_before_fork(void)
 {
@@ -164,18 +296,19 @@ void kilni_reader_after_fork_in_child(void)
             release_locked(reader);
         }
     }
-    /* With one thread, asking costs nothing, whatever fences the parent had. */
-    kilni_fence_switch(kilni_fence_ask());
-    kilni_reader_acknowledge_fences();
+    /* The child has one thread, so that asking the system costs nothing, whatever fences the parent
+     * had. */
+    fence_switch(fence_ask());
+    acknowledge_fences();
     pthread_mutex_unlock(&lock);
 }
 
-/* Each C library in a process (dlmopen loads more of them) numbers its thread-specific keys from 0,
- * but a thread has only one place for the values of all of them: what one library sets for a key,
- * another reads for its own key of the same number. So this takes a number that other libraries do
- * not reach; libnvrtc alone has 40 keys. It holds all numbers below until it has that one. Each
- * process pays for this once. glibc searches for a free key from 0 each time, so twice the number
- * costs four times as much. */
+/* A process may have several C libraries (dlmopen loads more of them). Each numbers its
+ * thread-specific keys from 0, but in a thread they all store the values in the same place. So what
+ * one library sets for a key, another reads for its own key of the same number. This function
+ * therefore takes a number that other libraries do not reach; libnvrtc alone has 40 keys. Until it
+ * has that number, it holds all lower ones. Each process pays for this once. glibc searches for a
+ * free key from 0 each time, so twice the number costs four times as much. */
 static bool create_key(void)
 {
     enum { FAR = 256 };
@@ -194,24 +327,28 @@ static bool create_key(void)
     return true;
 }
 
-void kilni_reader_begin(void)
+void kilni_reader_begin(void (*end_thread_of)(kilni_reader *reader))
 {
-    /* A program with threads must not be delayed on the way to its first results, for look-ups that
-     * it may never make. */
-    kilni_fence_switch(__libc_single_threaded && kilni_fence_ask());
+    before_thread_ends = end_thread_of;
+    /* Asking the system delays a program that has threads. The program's first results must not be
+     * delayed for the sake of look-ups that it may never make. */
+    fence_switch(__libc_single_threaded && fence_ask());
     pthread_mutex_lock(&lock);
     serving = create_key();
     pthread_mutex_unlock(&lock);
 }
 
-/* Runs at the end of the process, while other threads may go on: they must not call end_thread when
- * they end. Threads that are reading keep their readers. */
+/* Runs at the end of the process, while other threads may still run. After this, they must not call
+ * end_thread when they end. Threads that are reading keep their readers. */
 __attribute__((destructor)) static void finish(void)
 {
     pthread_mutex_lock(&lock);
     if (serving) {
         pthread_key_delete(reader_key);
         serving = false;
+    }
+    if (kilni_reader_own) {
+        settle_tally_locked(kilni_reader_own);
     }
     kilni_reader *next;
     for (kilni_reader *reader = spare_readers; reader; reader = next) {
@@ -226,24 +363,6 @@ __attribute__((destructor)) static void finish(void)
 
 /* ---- reclaiming ---- */
 
-void kilni_reader_improve_fences(void)
-{
-    if (!kilni_fence_ask()) {
-        return;
-    }
-    /* Does not wait for the lock: this may run in a fork handler, while this very thread holds the
-     * lock for the fork. */
-    if (pthread_mutex_trylock(&lock) != 0) {
-        return;
-    }
-    /* A thread that has passed an ordinary heavy fence has looked at all readers by now. A reader
-     * that passes no fence, because of what is stored here, sees the table and cache->awaited as
-     * that thread left them. For a thread that reclaims later, the system's fence also reaches
-     * readers that are about to pass an ordinary one. */
-    kilni_fence_switch(true);
-    pthread_mutex_unlock(&lock);
-}
-
 static uint64_t oldest_locked(const kiln_cache *cache)
 {
     uint64_t oldest = UINT64_MAX;
@@ -253,7 +372,7 @@ static uint64_t oldest_locked(const kiln_cache *cache)
             kilni_place *place = &reader->places[i];
             if (atomic_load_explicit(&place->cache, memory_order_acquire) == cache) {
                 uint64_t epoch = atomic_load_explicit(&place->epoch, memory_order_acquire);
-                /* An epoch of another cache means that the section seen was left meanwhile. */
+                /* An epoch of a different cache means that the section was left meanwhile. */
                 bool is_of_cache = (epoch ^ own) >> KILNI_EPOCH_BITS == 0;
                 oldest = is_of_cache && epoch < oldest ? epoch : oldest;
             }
@@ -262,25 +381,26 @@ static uint64_t oldest_locked(const kiln_cache *cache)
     return oldest;
 }
 
-/* Whether no thread except this one has a reader. A thread that gets one later sees what this one
- * has stored, because of the lock. */
+/* Whether no thread except this one has a reader. A thread that gets a reader later sees what this
+ * thread has stored, because of the lock. */
 static bool is_alone_locked(void)
 {
     return !readers || (readers == kilni_reader_own && !readers->next);
 }
 
-/* Passes an ordinary fence. Switches to ordinary fences first if the system has refused its own.
- * Returns false if that does not suffice yet. */
+/* Issues an ordinary fence. If the system has refused its own fence, switches to ordinary fences
+ * first. Returns false if an ordinary fence does not suffice yet, because fences are asymmetric or
+ * a reader has not acknowledged the switch. */
 static bool order_without_system_locked(bool refused)
 {
     if (refused && kilni_fence_is_asymmetric()) {
-        kilni_fence_switch(false);
+        fence_switch(false);
     }
     if (kilni_fence_is_asymmetric()) {
         return false;
     }
-    kilni_fence_heavy();
-    kilni_reader_acknowledge_fences();
+    fence_heavy();
+    acknowledge_fences();
     const kilni_reader *reader = readers;
     while (reader && atomic_load_explicit(&reader->acknowledged, memory_order_acquire) ==
                          kilni_fence_state()) {
@@ -301,7 +421,7 @@ uint64_t kilni_reader_oldest(const kiln_cache *cache)
     /* The system's fence needs no lock: no thread relies on ordinary fences before the readers have
      * acknowledged them. */
     bool asymmetric = kilni_fence_is_asymmetric();
-    bool ordered = asymmetric && kilni_fence_system();
+    bool ordered = asymmetric && fence_system();
     pthread_mutex_lock(&lock);
     if (!ordered) {
         ordered = order_without_system_locked(asymmetric);
@@ -309,4 +429,53 @@ uint64_t kilni_reader_oldest(const kiln_cache *cache)
     uint64_t oldest = ordered ? oldest_locked(cache) : 0;
     pthread_mutex_unlock(&lock);
     return oldest;
+}
+
+/* ---- tallies ---- */
+
+int64_t kilni_reader_tallied(const kilni_object *object)
+{
+    int64_t sum = 0;
+    pthread_mutex_lock(&lock);
+    for (const kilni_reader *reader = readers; reader; reader = reader->next) {
+        sum += reader->tally ? kilni_tally_of(reader->tally, object) : 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return sum;
+}
+
+int64_t kilni_reader_take_tallied(const kilni_object *object)
+{
+    int64_t sum = 0;
+    pthread_mutex_lock(&lock);
+    for (const kilni_reader *reader = readers; reader; reader = reader->next) {
+        sum += reader->tally ? kilni_tally_take(reader->tally, object) : 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return sum;
+}
+
+static bool is_being_left_locked(kiln_cache *leaving)
+{
+    for (kilni_reader *reader = readers; reader; reader = reader->next) {
+        for (int i = 0; i < KILNI_READER_PLACES; i++) {
+            if (atomic_load_explicit(&reader->places[i].cache, memory_order_acquire) == leaving) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void kilni_reader_wait_for_leaving(const kiln_cache *cache)
+{
+    /* A place has the value KILNI_PLACE_LEAVING only for a few instructions. */
+    static const struct timespec a_moment = {.tv_nsec = 10000};
+    pthread_mutex_lock(&lock);
+    while (is_being_left_locked(KILNI_PLACE_LEAVING(cache))) {
+        pthread_mutex_unlock(&lock);
+        nanosleep(&a_moment, NULL);
+        pthread_mutex_lock(&lock);
+    }
+    pthread_mutex_unlock(&lock);
 }

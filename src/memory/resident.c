@@ -36,7 +36,8 @@ kiln_status kilni_residents_reserve(kilni_residents *residents, size_t count)
             return status;
         }
     }
-    /* A caller at the edge of a chunk must not free and allocate it again each time. */
+    /* A caller that adds and removes objects at the boundary of a chunk must not free and allocate
+     * the chunk each time. */
     for (int i = 0; i < CHUNKS_FREED_AT_ONCE && residents->chunk_count > needed + 1; i++) {
         free(residents->chunks[--residents->chunk_count]);
     }
@@ -55,7 +56,7 @@ void kilni_residents_fini(kilni_residents *residents)
 static void put(const kilni_residents *residents, size_t position, kilni_object *object)
 {
     residents->chunks[position / KILNI_CHUNK_SIZE][position % KILNI_CHUNK_SIZE] = object;
-    object->position = position;
+    object->slot.position = (uint32_t)position;
 }
 
 void kilni_residents_add(kilni_residents *residents, kilni_object *object)
@@ -66,5 +67,5 @@ void kilni_residents_add(kilni_residents *residents, kilni_object *object)
 void kilni_residents_remove(kilni_residents *residents, const kilni_object *object)
 {
     kilni_object *last = kilni_resident_at(residents, --residents->count);
-    put(residents, object->position, last);
+    put(residents, object->slot.position, last);
 }

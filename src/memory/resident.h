@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The objects in a cache in an array, in no order, so that any number of them can be picked at
- * random, or walked a few at a time. The array is in chunks: adding one object never copies the
- * others.
+ * An array of the objects in a cache, in no particular order, so that any number of them can be
+ * picked at random, or walked a few at a time. The array is stored in chunks, so that adding an
+ * object never copies the others.
  */
 #pragma once
 
@@ -16,14 +16,17 @@ struct kiln_pin;
 
 enum { KILNI_CHUNK_SIZE = 512 };
 
-/* Guarded by the cache's lock. An object knows its own position. */
+/* A position has 32 bits. */
+#define KILNI_MOST_RESIDENTS ((size_t)UINT32_MAX)
+
+/* Guarded by the cache's lock. Each object stores its own position. */
 typedef struct kilni_residents {
     struct kiln_pin ***chunks;
     size_t chunk_count, chunk_room; /* existing chunks; the capacity of the list of chunks */
     size_t count;                   /* of objects */
 } kilni_residents;
 
-/* Makes room for @count objects. Frees some of the chunks if there are far more than that.
+/* Makes room for @count objects. Frees some chunks if there are more than needed.
  *
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_residents_reserve(kilni_residents *residents, size_t count);

@@ -3,13 +3,15 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/size.h"
 
 /* Defined by the library of LeakSanitizer, which is also part of AddressSanitizer. */
 void __lsan_do_leak_check(void) __attribute__((weak));
 
-/* Returns NULL if there is no memory. */
+/* Returns cells that are not cleared; NULL if there is no memory. calloc is not used, because
+ * clearing all cells of a large table at once would cause a pause. */
 static kilni_cells *cells_new(size_t count)
 {
     const bool has_references = __lsan_do_leak_check != NULL;
@@ -19,19 +21,39 @@ static kilni_cells *cells_new(size_t count)
         !kilni_size_add(size, sizeof(kilni_cells), &size)) {
         return NULL;
     }
-    kilni_cells *cells = calloc(1, size);
+    kilni_cells *cells = malloc(size);
     if (cells) {
-        cells->mask = count - 1;
         char *behind = (char *)(cells + 1) + count * sizeof(kilni_cell);
+        *cells = (kilni_cells){.mask = count - 1};
         cells->references = has_references ? (kilni_slot **)(void *)behind : NULL;
     }
     return cells;
 }
 
-/* For the owner, which alone stores it. */
+/* Clears @count more cells, or all that are left if there are fewer. Returns true if all cells are
+ * clear. */
+static bool clear_cells(kilni_cells *cells, size_t count)
+{
+    const size_t left = cells->mask + 1 - cells->done;
+    count = count < left ? count : left;
+    memset((char *)(cells + 1) + cells->done * sizeof(kilni_cell), 0, count * sizeof(kilni_cell));
+    if (cells->references) {
+        memset(&cells->references[cells->done], 0, count * sizeof(kilni_slot *)); /* NOLINT */
+    }
+    cells->done += count;
+    return count == left;
+}
+
+/* Called by the table's owner, the only thread that stores this pointer. */
 static kilni_cells *cells_of(const kilni_table *table)
 {
     return atomic_load_explicit(&table->cells, memory_order_relaxed);
+}
+
+/* Also called only by the owner. */
+static kilni_cells *former_of(const kilni_cells *cells)
+{
+    return atomic_load_explicit(&cells->former, memory_order_relaxed);
 }
 
 static uint64_t load(const kilni_cells *cells, size_t i)
@@ -45,6 +67,8 @@ kiln_status kilni_table_init(kilni_table *ret_table, size_t least_count)
     if (!cells) {
         return KILN_E_NO_MEMORY;
     }
+    clear_cells(cells, least_count);
+    cells->done = 0;
     *ret_table = (kilni_table){.least_count = least_count};
     atomic_init(&ret_table->cells, cells);
     return KILN_OK;
@@ -52,11 +76,16 @@ kiln_status kilni_table_init(kilni_table *ret_table, size_t least_count)
 
 void kilni_table_fini(kilni_table *table)
 {
-    free(cells_of(table));
+    kilni_cells *cells = cells_of(table);
+    if (cells) {
+        free(former_of(cells));
+    }
+    free(cells);
+    free(table->next);
     *table = (kilni_table){.slot_count = 0};
 }
 
-/* Linux returns addresses above 47 bits only to processes that ask for one there, but some
+/* Linux returns addresses of more than 47 bits only to processes that ask for them, but some
  * allocators keep a tag in the highest byte. */
 void *kilni_slot_calloc(size_t size)
 {
@@ -68,12 +97,12 @@ void *kilni_slot_calloc(size_t size)
     return memory;
 }
 
-void kilni_slot_init(kilni_slot *slot, const kiln_key *key, uint64_t group, kilni_slot_state state)
+void kilni_slot_init(kilni_slot *slot, const kiln_key *key, kilni_slot_state state)
 {
-    *slot = (kilni_slot){.key = kiln_key_retain(key), .group = group, .state = state};
+    *slot = (kilni_slot){.key = kiln_key_retain(key), .state = (uint8_t)state};
 }
 
-/* A slot's address and its key's tag in one word. */
+/* Returns a slot's address and its key's tag in one word. */
 static uint64_t cell_of(kilni_slot *slot)
 {
     uint64_t address = (uintptr_t)slot;
@@ -97,13 +126,14 @@ static bool put(kilni_cells *cells, kilni_slot *slot)
     }
     bool was_empty = load(cells, i) == 0;
     set_reference(cells, i, slot);
-    /* What the slot holds is written by now. Pairs with the acquire load in kilni_table_find. */
+    /* The contents of the slot have been written by now. Pairs with the acquire load in
+     * kilni_table_find. */
     atomic_store_explicit(&cells->cells[i], cell_of(slot), memory_order_release);
     return was_empty;
 }
 
-/* Returns a number of cells of which @count slots fill no more than a third, so that most searches
- * end where they begin; 0 if there is no such number. */
+/* Returns a number of cells such that @count slots fill no more than a third of them and most
+ * searches end where they begin. Returns 0 if there is no such number. */
 static size_t cell_count_for(const kilni_table *table, size_t count)
 {
     size_t cell_count = table->least_count;
@@ -115,7 +145,7 @@ static size_t cell_count_for(const kilni_table *table, size_t count)
     return cell_count;
 }
 
-/* Whether searches would be long, or the cells are far too many. */
+/* Whether searches would be long with @count slots, or there are far too many cells. */
 static bool needs_other_cells(const kilni_table *table, size_t count)
 {
     size_t cell_count = cells_of(table)->mask + 1;
@@ -124,34 +154,70 @@ static bool needs_other_cells(const kilni_table *table, size_t count)
            (cell_count > table->least_count && count < cell_count / 32);
 }
 
-static kilni_cells *copy_cells(const kilni_table *table, size_t cell_count)
+/* Allocates cells for @count slots. A table does not shrink to less than an eighth at once, so that
+ * it does not need more cells again before all slots are copied. */
+static kiln_status begin_other_cells(kilni_table *table, size_t count)
 {
-    kilni_cells *copy = cell_count > 0 ? cells_new(cell_count) : NULL;
-    if (copy) {
-        size_t position = 0;
-        kilni_slot *slot;
-        while ((slot = kilni_table_walk(table, &position))) {
-            put(copy, slot);
+    const size_t least = (cells_of(table)->mask + 1) / 8;
+    size_t cell_count = cell_count_for(table, count);
+    if (cell_count > 0) {
+        table->next = cells_new(cell_count > least ? cell_count : least);
+    }
+    return table->next ? KILN_OK : KILN_E_NO_MEMORY;
+}
+
+/* Clears some of the next cells. The table uses them once all are clear. */
+static void clear_some(kilni_table *table)
+{
+    kilni_cells *next = table->next;
+    if (!clear_cells(next, KILNI_CELLS_CLEARED)) {
+        return;
+    }
+    next->done = 0;
+    atomic_store_explicit(&next->former, cells_of(table), memory_order_relaxed);
+    atomic_store_explicit(&table->cells, next, memory_order_release);
+    table->next = NULL;
+    table->used_count = 0;
+}
+
+/* Copies some slots from the former cells. Returns the former cells once all slots are copied, and
+ * until then NULL. */
+static kilni_cells *copy_some(kilni_table *table)
+{
+    kilni_cells *cells = cells_of(table);
+    kilni_cells *former = former_of(cells);
+    size_t copied = 0;
+    for (size_t seen = 0; seen < KILNI_CELLS_SEEN && copied < KILNI_CELLS_COPIED; seen++) {
+        uint64_t cell = load(former, former->done++);
+        if (cell > KILNI_CELL_REMOVED) {
+            table->used_count += put(cells, kilni_cell_slot(cell));
+            copied++;
+        }
+        if (former->done > former->mask) {
+            atomic_store_explicit(&cells->former, NULL, memory_order_release);
+            return former;
         }
     }
-    return copy;
+    return NULL;
 }
 
 kiln_status kilni_table_reserve(kilni_table *table, size_t count, kilni_cells **ret_replaced)
 {
     *ret_replaced = NULL;
-    kilni_cells *cells = cells_of(table);
-    if (!needs_other_cells(table, count)) {
-        return KILN_OK;
-    }
-    kilni_cells *other = copy_cells(table, cell_count_for(table, count));
-    if (!other) {
-        return count <= cells->mask ? KILN_OK : KILN_E_NO_MEMORY;
-    }
-    atomic_store_explicit(&table->cells, other, memory_order_release);
-    table->used_count = table->slot_count;
-    *ret_replaced = cells;
-    return KILN_OK;
+    kiln_status status = KILN_OK;
+    do {
+        if (former_of(cells_of(table))) {
+            *ret_replaced = copy_some(table);
+        } else if (table->next || needs_other_cells(table, count)) {
+            status = table->next ? KILN_OK : begin_other_cells(table, count);
+            if (status == KILN_OK) {
+                clear_some(table);
+            }
+        }
+        /* Usually there is room already, and the loop ends here. If there is none, the loop does
+         * all the work now. It replaces at most one set of cells, since the next ones have room. */
+    } while (count > cells_of(table)->mask && status == KILN_OK);
+    return count <= cells_of(table)->mask ? KILN_OK : status;
 }
 
 void kilni_table_insert(kilni_table *table, kilni_slot *slot)
@@ -162,29 +228,67 @@ void kilni_table_insert(kilni_table *table, kilni_slot *slot)
     table->slot_count++;
 }
 
-void kilni_table_remove(kilni_table *table, const kilni_slot *slot)
+/* Removes a slot from cells, if it is in them. Returns how many of the cells became empty. */
+static size_t erase(kilni_cells *cells, const kilni_slot *slot)
 {
-    kilni_cells *cells = cells_of(table);
     size_t i = kilni_table_hash(slot->key) & cells->mask;
-    while (kilni_cell_slot(load(cells, i)) != slot) {
+    for (size_t seen = 0; kilni_cell_slot(load(cells, i)) != slot; seen++) {
+        if (load(cells, i) == 0 || seen == cells->mask) {
+            return 0;
+        }
         i = (i + 1) & cells->mask;
     }
     set_reference(cells, i, NULL);
     atomic_store_explicit(&cells->cells[i], KILNI_CELL_REMOVED, memory_order_relaxed);
-    table->slot_count--;
-    /* If nothing follows, no search needs to pass here. A search that is under way finds the end
-     * one cell earlier or later. */
+    /* If the next cell is empty, no search needs to pass this one. A search that is under way may
+     * end a cell earlier or later. */
     if (load(cells, (i + 1) & cells->mask) != 0) {
-        return;
+        return 0;
     }
+    size_t emptied = 0;
     while (load(cells, i) == KILNI_CELL_REMOVED) {
         atomic_store_explicit(&cells->cells[i], 0, memory_order_relaxed);
-        table->used_count--;
+        emptied++;
         i = (i - 1) & cells->mask;
+    }
+    return emptied;
+}
+
+void kilni_table_remove(kilni_table *table, const kilni_slot *slot)
+{
+    kilni_cells *cells = cells_of(table);
+    kilni_cells *former = former_of(cells);
+    table->slot_count--;
+    table->used_count -= erase(cells, slot);
+    if (former) {
+        erase(former, slot);
     }
 }
 
-size_t kilni_table_position(const kilni_table *table, uint64_t random)
+/* Returns the slot in a cell, or NULL. */
+static kilni_slot *slot_at(const kilni_cells *cells, size_t i)
 {
-    return (size_t)random & cells_of(table)->mask;
+    uint64_t cell = load(cells, i);
+    return cell > KILNI_CELL_REMOVED ? kilni_cell_slot(cell) : NULL;
+}
+
+/* The walk visits the cells of the table first, and then the former cells that have not been
+ * copied. */
+kilni_slot *kilni_table_walk(const kilni_table *table, size_t *position)
+{
+    const kilni_cells *cells = cells_of(table);
+    const kilni_cells *former = former_of(cells);
+    kilni_slot *slot = NULL;
+    while (!slot && *position <= cells->mask) {
+        slot = slot_at(cells, (*position)++);
+    }
+    if (slot || !former) {
+        return slot;
+    }
+    const size_t first = cells->mask + 1;
+    *position = *position > first + former->done ? *position : first + former->done;
+    while (!slot && *position - first <= former->mask) {
+        slot = slot_at(former, (*position)++ - first);
+    }
+    return slot;
 }

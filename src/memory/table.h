@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A table of keys, found by digest and confirmed by comparison. Open addressing over one array of
- * cells. A cell is the address of a slot with 15 bits of its key's digest above it, so that a
- * search touches no slot except the right one.
+ * A table of keys. A search finds a key by its hash and confirms it by comparison. The table uses
+ * open addressing over one array of cells. A cell contains the address of a slot and, above it, 15
+ * bits of the hash of the slot's key, so that a search hardly ever touches a slot of another key.
  *
- * The owner of a table guards all calls except kilni_table_find. That one takes no lock, provided
- * that slots and replaced cells are kept until no thread can be searching them: a slot never moves
- * within its cells, and cells that were replaced stay as they were.
+ * A table that needs more or fewer cells gets a new array of cells. Each reservation does a part of
+ * the work. First the new cells are cleared, while the table still uses the former ones. Then the
+ * table uses the new cells, and slots are copied to them. Until all slots are copied, a slot that
+ * is not in the new cells may be in the former ones. A removal removes a slot from both.
+ *
+ * The owner of a table guards all calls except kilni_table_find and kilni_table_find_same. These
+ * two need no lock, provided that slots and replaced cells are kept until no thread can be
+ * searching them. A slot never moves within its cells, and copying leaves it where it was.
  */
 #pragma once
 
@@ -14,7 +19,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <kiln/key.h>
 
@@ -23,21 +27,27 @@
 typedef enum kilni_slot_state {
     KILNI_SLOT_NONE = 0,     /* of an object that is in no table */
     KILNI_SLOT_BUILDING = 1, /* the slot begins a kilni_flight */
-    KILNI_SLOT_FAILED = 2,   /* likewise: a failure that is kept */
+    KILNI_SLOT_FAILED = 2,   /* the slot begins a kilni_flight whose failure is kept */
     KILNI_SLOT_READY = 3     /* the slot begins a kilni_object */
 } kilni_slot_state;
 
-/* What a table holds for a key; the beginning of a larger structure. */
+/* A table's element for a key; the first member of a larger structure. */
 typedef struct kilni_slot {
-    kiln_key *key;  /* a reference; set once */
-    uint64_t group; /* 0: none; set before the slot can be found by it */
-    kilni_slot_state state;
-    bool can_have_group; /* of an object: it is followed by links for a group; set once */
-    bool is_candidate;   /* of an object: in cache->candidates */
-    bool was_visible;    /* of an object: it was in the cache, where sections could see it */
+    kiln_key *key; /* a reference; set once */
+    uint8_t state; /* a kilni_slot_state */
+    /* Of an object that is not shared yet: how often it was pinned. Incremented without a lock; a
+     * lost increment does no harm. */
+    _Atomic uint8_t early_pins;
+    /* Guarded by the cache's lock. */
+    bool can_have_group : 1;    /* of an object: kilni_group_links follow it; set once */
+    bool is_candidate : 1;      /* of an object: in cache->candidates */
+    bool was_visible : 1;       /* of an object: it was in the cache, where sections may see it */
+    bool is_first_of_group : 1; /* of an object: in cache->groups */
+    uint32_t position;          /* of an object: in cache->residents, while it is there */
 } kilni_slot;
 
-/* 0 if it is empty; KILNI_CELL_REMOVED if its slot was removed: a search does not end there. */
+/* A cell is 0 if it is empty, and KILNI_CELL_REMOVED if its slot was removed. A search continues
+ * past a removed slot. */
 typedef _Atomic uint64_t kilni_cell;
 
 #define KILNI_CELL_ADDRESS_BITS 48
@@ -45,26 +55,36 @@ typedef _Atomic uint64_t kilni_cell;
 #define KILNI_CELL_REMOVED ((uint64_t)1)
 
 typedef struct kilni_cells {
-    struct kilni_cells *next; /* of those that were replaced */
-    uint64_t retired_at;      /* likewise */
-    size_t mask;              /* the number of cells, a power of two, less 1 */
-    /* In a process with LeakSanitizer: the address of the slot in each cell, after the cells;
-     * otherwise NULL. LeakSanitizer reports memory to which it finds no pointer, and does not take
-     * a tagged address for one. Nothing here reads them. */
+    struct kilni_cells *next; /* links cells that were replaced */
+    uint64_t retired_at;      /* the epoch in which they were replaced */
+    size_t mask;              /* the number of cells, a power of two, minus 1 */
+    /* The cells whose slots are being copied to these; NULL once all were copied. Stored with
+     * release by kilni_table_reserve after the last copy; loaded with acquire by kilni_table_find
+     * before it searches. */
+    _Atomic(struct kilni_cells *) former;
+    size_t done; /* the number of cells cleared, from the first one on; of former cells: copied */
+    /* In a process with LeakSanitizer: an array of the addresses of the slots in the cells, which
+     * follows the cells; otherwise NULL. LeakSanitizer reports memory to which it finds no pointer,
+     * and does not recognize a tagged address as a pointer. No code reads this array. */
     kilni_slot **references;
     kilni_cell cells[];
 } kilni_cells;
+
+/* How many cells one reservation clears or examines at most, and how many slots it copies at most.
+ */
+enum { KILNI_CELLS_CLEARED = 4096, KILNI_CELLS_SEEN = 1024, KILNI_CELLS_COPIED = 64 };
 
 typedef struct kilni_table {
     /* Stored with release by kilni_table_reserve, once everything in the cells is written; loaded
      * with acquire by kilni_table_find. */
     _Atomic(kilni_cells *) cells;
+    kilni_cells *next; /* the cells that are being cleared, or NULL */
     size_t slot_count;
-    size_t used_count;  /* cells that are not empty */
-    size_t least_count; /* of cells */
+    size_t used_count;  /* cells that are not empty, in @cells alone */
+    size_t least_count; /* the minimum number of cells */
 } kilni_table;
 
-/* @least_count  of cells, a power of two: more cells make searches shorter
+/* @least_count  the minimum number of cells, a power of two; more cells make searches shorter
  *
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_table_init(kilni_table *ret_table, size_t least_count);
@@ -72,18 +92,19 @@ kiln_status kilni_table_init(kilni_table *ret_table, size_t least_count);
 /* Frees the table, which must be empty. */
 void kilni_table_fini(kilni_table *table);
 
-/* Returns zeroed memory for a structure that begins with a slot; NULL if there is none with an
- * address that fits a cell. Freed with free. */
+/* Returns zeroed memory for a structure that begins with a slot; NULL if there is no memory whose
+ * address fits in a cell. Freed with free. */
 void *kilni_slot_calloc(size_t size);
 
-/* Gives a slot its key, to which it adds a reference. */
-void kilni_slot_init(kilni_slot *slot, const kiln_key *key, uint64_t group, kilni_slot_state state);
+/* Initializes a slot, and adds a reference to its key. */
+void kilni_slot_init(kilni_slot *slot, const kiln_key *key, kilni_slot_state state);
 
-/* Ensures that a table can hold @count slots.
+/* Ensures that a table can hold @count slots. If @count grows by only a few slots from one call to
+ * the next, the time of a call does not depend on the size of the table.
  *
- * @ret_replaced  [out] cells that no new search will use, which the caller must free; otherwise
- * NULL
- * Returns KILN_OK; KILN_E_NO_MEMORY, which leaves the table as it is. */
+ * @ret_replaced  [out] replaced cells that no new search will use, and that the caller must free;
+ *                NULL if no cells were replaced
+ * Returns KILN_OK; KILN_E_NO_MEMORY: it can hold as many slots as before. */
 kiln_status kilni_table_reserve(kilni_table *table, size_t count, kilni_cells **ret_replaced);
 
 /* Inserts a slot. Its key must not be in the table, and room must have been reserved. */
@@ -92,16 +113,16 @@ void kilni_table_insert(kilni_table *table, kilni_slot *slot);
 /* Removes a slot, which must be in the table. */
 void kilni_table_remove(kilni_table *table, const kilni_slot *slot);
 
-/* Returns a position to walk from, as random as @random is. */
-size_t kilni_table_position(const kilni_table *table, uint64_t random);
+/* Walks all slots, in no particular order. *@position is 0 at first. Returns the next slot; NULL at
+ * the end. During the walk, slots may be removed and inserted, but kilni_table_reserve must not be
+ * called. */
+kilni_slot *kilni_table_walk(const kilni_table *table, size_t *position);
 
-/* The first bytes of the digest. Their low bits say where a search begins; the high ones make the
+/* Returns the hash of a key. Its low bits determine where a search begins; its high bits make the
  * tag. */
 static inline uint64_t kilni_table_hash(const kiln_key *key)
 {
-    uint64_t hash;
-    memcpy(&hash, key->digest.bytes, sizeof hash);
-    return hash;
+    return key->hash;
 }
 
 static inline kilni_slot *kilni_cell_slot(uint64_t cell)
@@ -109,43 +130,29 @@ static inline kilni_slot *kilni_cell_slot(uint64_t cell)
     return (kilni_slot *)(uintptr_t)(cell & KILNI_CELL_ADDRESS);
 }
 
-/* Walks all slots, in no order. Returns the first one at or after @position, which moves past it;
- * NULL at the end. Slots may be removed during the walk. */
-static inline kilni_slot *kilni_table_walk(const kilni_table *table, size_t *position)
-{
-    const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_relaxed);
-    while (*position <= cells->mask) {
-        uint64_t cell = atomic_load_explicit(&cells->cells[(*position)++], memory_order_relaxed);
-        if (cell > KILNI_CELL_REMOVED) {
-            return kilni_cell_slot(cell);
-        }
-    }
-    return NULL;
-}
-
-/* Pairs with the release store in kilni_table_insert. */
+/* Loads a cell. Pairs with the release store in kilni_table_insert. */
 static inline uint64_t kilni_cell_at(const kilni_cells *cells, uint64_t i)
 {
     return atomic_load_explicit(&cells->cells[i & cells->mask], memory_order_acquire);
 }
 
-/* What is above the address in the cells of a key. Its highest bit is set; it is clear in a cell
- * without a slot. */
+/* Returns the tag of a key, which is above the address in the key's cell. The highest bit of a tag
+ * is set; in a cell without a slot, that bit is clear. */
 static inline uint64_t kilni_cell_tag(uint64_t hash)
 {
     return (hash | (uint64_t)1 << 63) & ~KILNI_CELL_ADDRESS;
 }
 
-/* Whether a cell with a key's tag taken off is the address of a slot, maybe the key's. */
+/* Whether a cell from which a key's tag was removed (by exclusive or) is the address of a slot.
+ * That slot may be the key's. */
 static inline bool kilni_cell_is_address(uint64_t untagged)
 {
     return untagged <= KILNI_CELL_ADDRESS;
 }
 
-/* Returns the slot of a key, or NULL. */
-static inline kilni_slot *kilni_table_find(const kilni_table *table, const kiln_key *key)
+/* Returns the slot of a key in some cells, or NULL. */
+static inline kilni_slot *kilni_cells_find(const kilni_cells *cells, const kiln_key *key)
 {
-    const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_acquire);
     uint64_t hash = kilni_table_hash(key);
     /* Bounded, since there may be no empty cell. */
     for (size_t i = 0; i <= cells->mask; i++) {
@@ -162,21 +169,38 @@ static inline kilni_slot *kilni_table_find(const kilni_table *table, const kiln_
     return NULL;
 }
 
-/* The same, if it is quick: the slot was given this very key, as it is if the caller prepares its
- * keys, and is in one of the first two cells of its search, as nearly all are. NULL says nothing.
- */
-static inline kilni_slot *kilni_table_find_same(const kilni_table *table, const kiln_key *key)
+/* Returns the slot of a key, or NULL. */
+static inline kilni_slot *kilni_table_find(const kilni_table *table, const kiln_key *key)
 {
     const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_acquire);
+    /* The former cells are loaded first. If there are none, all slots were copied, and the search
+     * below sees the copies. If there are some, a slot that the search below does not see was not
+     * copied before this load, and is still in the former cells: only a removal takes it out of
+     * them. */
+    const kilni_cells *former = atomic_load_explicit(&cells->former, memory_order_acquire);
+    kilni_slot *slot = kilni_cells_find(cells, key);
+    return slot || !former ? slot : kilni_cells_find(former, key);
+}
+
+/* Looks only at the first two cells of a key's search, in one of which nearly all slots are.
+ * Returns a slot that may be the key's; NULL if neither cell has the key's tag. */
+static inline kilni_slot *kilni_cells_guess(const kilni_cells *cells, const kiln_key *key)
+{
     uint64_t hash = kilni_table_hash(key);
     uint64_t first = kilni_cell_at(cells, hash) ^ kilni_cell_tag(hash);
     uint64_t second = kilni_cell_at(cells, hash + 1) ^ kilni_cell_tag(hash);
-    /* The smaller one is the address, if either is. No branch, since a processor could not predict
-     * which. */
+    /* If one of the two is an address, it is the smaller one. There is no branch, since a processor
+     * could not predict it. */
     uint64_t untagged = first < second ? first : second;
-    if (!kilni_cell_is_address(untagged)) {
-        return NULL;
-    }
-    kilni_slot *slot = kilni_cell_slot(untagged);
-    return slot->key == key ? slot : NULL;
+    return kilni_cell_is_address(untagged) ? kilni_cell_slot(untagged) : NULL;
+}
+
+/* Returns the slot of a key if it can be found quickly. It can if the slot has this very key
+ * object, as it does if the caller prepares its keys, if it is in one of the first two cells of its
+ * search, and if it is not still in the former cells. NULL does not mean that there is no slot. */
+static inline kilni_slot *kilni_table_find_same(const kilni_table *table, const kiln_key *key)
+{
+    const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_acquire);
+    kilni_slot *slot = kilni_cells_guess(cells, key);
+    return slot && slot->key == key ? slot : NULL;
 }

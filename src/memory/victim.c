@@ -3,29 +3,28 @@
 
 #include <string.h>
 
-#include "memory/object.h"
+#include "memory/lifetime.h"
 #include "memory/policy.h"
 
-/* Up to FEW objects, all are compared. Among more, the candidates are ranked anew and compared with
- * SAMPLE random objects. A call that removes more than MANY objects ranks the candidates once per
- * REFRESH objects from then on, and compares them with NEXT_SAMPLE. */
-enum { FEW = 128, SAMPLE = 32, MANY = 32, NEXT_SAMPLE = 8, REFRESH = 16 };
+/* If there are more objects than there can be candidates, each choice examines SAMPLE random
+ * objects, and all candidates are ranked anew after REFRESH choices. */
+enum { SAMPLE = 16, REFRESH = 16 };
 
 /* ---- ranks ---- */
 
-/* Gives the object the value of GreedyDual's L at its last use. If that use came after the previous
- * look at the object, this is the present value of L. It is exact if all objects are looked at
- * before each change of L, as they are in a cache of few objects. Among more, an object may get a
- * value of L that is newer than its use. */
+/* Gives the object the value that GreedyDual's L had at the object's last use. If that use came
+ * after the object was last examined, the present value of L is taken. It is exact if all objects
+ * are examined before each change of L, as they are in a cache of few objects. In a larger cache,
+ * an object may get a value of L that is newer than its use. */
 static void see_use_locked(kilni_object *object, uint64_t use)
 {
-    if (use >> KILNI_POLICY_FREQUENCY_BITS != object->seen_use) {
-        object->seen_use = use >> KILNI_POLICY_FREQUENCY_BITS;
+    if (kilni_policy_seen_bits(use) != object->seen_use) {
+        object->seen_use = kilni_policy_seen_bits(use);
         object->inflation = object->cache->inflation;
     }
 }
 
-/* Not negative. */
+/* Returns the worth of an object, which is not negative. */
 static double worth_of(const kilni_object *object, uint64_t use, kilni_order order)
 {
     if (order == KILNI_ORDER_COST) {
@@ -45,20 +44,38 @@ static double worth_of(const kilni_object *object, uint64_t use, kilni_order ord
 
 static const uint64_t PINNED = (uint64_t)1 << 63;
 
-/* Takes into account how an object was used, and ranks it. */
-static kilni_rank rank_locked(kilni_object *object, kilni_order order)
+/* Ranks an object by its use, as if it were not pinned. */
+static kilni_rank rank_by_use_locked(kilni_object *object, kilni_order order)
 {
     uint64_t use = atomic_load_explicit(&object->use, memory_order_relaxed);
     see_use_locked(object, use);
-    /* The bit patterns of numbers that are not negative are in the order of the numbers. */
+    /* The bit patterns of doubles that are not negative have the same order as the doubles. */
     double worth = worth_of(object, use, order);
     kilni_rank rank = {.use = use, .inserted = object->inserted};
     memcpy(&rank.worth, &worth, sizeof rank.worth);
-    rank.worth |= kilni_object_is_pinned(object) ? PINNED : 0;
     return rank;
 }
 
-/* Whether the object of rank @a is removed before that of rank @b. */
+/* Ranks an object. A shared object counts as not pinned, because the check would read all threads'
+ * tallies. Only the object that ranks lowest is worth that cost. */
+static kilni_rank rank_locked(kilni_object *object, kilni_order order)
+{
+    kilni_rank rank = rank_by_use_locked(object, order);
+    const bool is_used = kilni_object_is_shared(object) ? kilni_object_is_busy_locked(object)
+                                                        : kilni_object_is_used_locked(object);
+    rank.worth |= is_used ? PINNED : 0;
+    return rank;
+}
+
+/* As rank_locked, but also checks whether a shared object is pinned. */
+static kilni_rank rank_fully_locked(kilni_object *object, kilni_order order)
+{
+    kilni_rank rank = rank_by_use_locked(object, order);
+    rank.worth |= kilni_object_is_used_locked(object) ? PINNED : 0;
+    return rank;
+}
+
+/* Whether the object of rank @a is removed before the object of rank @b. */
 static inline bool is_below(const kilni_rank *a, const kilni_rank *b)
 {
     if (__builtin_expect(a->worth != b->worth, 1)) {
@@ -69,49 +86,66 @@ static inline bool is_below(const kilni_rank *a, const kilni_rank *b)
 
 /* ---- candidates ---- */
 
-static size_t find_lowest(const kilni_candidates *candidates)
+/* Puts a candidate in its place among the first @count, which are in order. There must be room. */
+static void put(kilni_candidates *candidates, size_t count, kilni_object *object, kilni_rank rank)
 {
-    size_t lowest = 0;
-    for (size_t i = 1; i < candidates->count; i++) {
-        lowest = is_below(&candidates->ranks[i], &candidates->ranks[lowest]) ? i : lowest;
+    size_t i = count;
+    for (; i > 0 && is_below(&rank, &candidates->list[i - 1].rank); i--) {
+        candidates->list[i] = candidates->list[i - 1];
     }
-    return lowest;
+    candidates->list[i] = (kilni_candidate){.object = object, .rank = rank};
 }
 
-static void find_highest(kilni_candidates *candidates)
+/* Removes candidate @i and closes the gap. */
+static void take(kilni_candidates *candidates, size_t i)
 {
-    size_t highest = 0;
-    for (size_t i = 1; i < candidates->count; i++) {
-        highest = is_below(&candidates->ranks[highest], &candidates->ranks[i]) ? i : highest;
-    }
-    candidates->highest = highest;
+    candidates->count--;
+    memmove(&candidates->list[i], &candidates->list[i + 1],
+            (candidates->count - i) * sizeof candidates->list[0]);
 }
 
 /* Makes an object a candidate if there is room, or if it ranks below the highest candidate, which
  * it then replaces. */
-static void consider(kilni_candidates *candidates, kilni_object *object, const kilni_rank *rank)
+static void consider(kilni_candidates *candidates, kilni_object *object, kilni_rank rank)
 {
-    size_t i = candidates->count;
-    if (i < KILNI_CANDIDATES) {
-        candidates->count++;
-    } else if (is_below(rank, &candidates->ranks[candidates->highest])) {
-        i = candidates->highest;
-        candidates->objects[i]->slot.is_candidate = false;
-    } else {
-        return;
+    if (candidates->count == KILNI_CANDIDATES) {
+        const kilni_candidate *highest = &candidates->list[KILNI_CANDIDATES - 1];
+        if (!is_below(&rank, &highest->rank)) {
+            return;
+        }
+        highest->object->slot.is_candidate = false;
+        candidates->count--;
     }
     object->slot.is_candidate = true;
-    candidates->objects[i] = object;
-    candidates->ranks[i] = *rank;
-    if (candidates->count == KILNI_CANDIDATES) {
-        find_highest(candidates);
-    }
+    put(candidates, candidates->count++, object, rank);
 }
 
+static void rank_candidates_locked(kiln_cache *cache, kilni_order order)
+{
+    kilni_candidates *candidates = &cache->candidates;
+    for (size_t i = 0; i < candidates->count; i++) {
+        kilni_object *object = candidates->list[i].object;
+        put(candidates, i, object, rank_locked(object, order));
+    }
+    candidates->choices = 0;
+    candidates->order = order;
+    candidates->policy = cache->policy;
+}
+
+/* Whether the candidates are ranked by this order and by the cache's present policy. */
+static bool are_ranked_by(const kiln_cache *cache, kilni_order order)
+{
+    return cache->candidates.order == order && cache->candidates.policy == cache->policy;
+}
+
+/* The object's pins do not count yet, because the thread that inserts the object still holds it. */
 void kilni_victim_consider_locked(kilni_object *object)
 {
-    kilni_rank rank = rank_locked(object, KILNI_ORDER_POLICY);
-    consider(&object->cache->candidates, object, &rank);
+    kiln_cache *cache = object->cache;
+    if (!are_ranked_by(cache, KILNI_ORDER_POLICY)) {
+        rank_candidates_locked(cache, KILNI_ORDER_POLICY);
+    }
+    consider(&cache->candidates, object, rank_by_use_locked(object, KILNI_ORDER_POLICY));
 }
 
 void kilni_victim_forget_locked(kilni_object *object)
@@ -121,23 +155,11 @@ void kilni_victim_forget_locked(kilni_object *object)
     }
     kilni_candidates *candidates = &object->cache->candidates;
     size_t i = 0;
-    while (candidates->objects[i] != object) {
+    while (candidates->list[i].object != object) {
         i++;
     }
     object->slot.is_candidate = false;
-    size_t last = --candidates->count;
-    candidates->objects[i] = candidates->objects[last];
-    candidates->ranks[i] = candidates->ranks[last];
-}
-
-static void rank_candidates_locked(kilni_candidates *candidates, kilni_order order)
-{
-    for (size_t i = 0; i < candidates->count; i++) {
-        candidates->ranks[i] = rank_locked(candidates->objects[i], order);
-    }
-    if (candidates->count == KILNI_CANDIDATES) {
-        find_highest(candidates);
-    }
+    take(candidates, i);
 }
 
 /* ---- choosing ---- */
@@ -158,60 +180,87 @@ static kilni_object *random_object_locked(kiln_cache *cache)
     return kilni_resident_at(&cache->residents, (size_t)position);
 }
 
-static kilni_object *choose_of_all_locked(kiln_cache *cache, kilni_order order)
+static void consider_locked(kilni_object *object, kilni_order order)
 {
-    kilni_object *lowest = NULL;
-    kilni_rank lowest_rank;
-    for (size_t i = 0; i < cache->residents.count; i++) {
-        kilni_object *object = kilni_resident_at(&cache->residents, i);
-        kilni_rank rank = rank_locked(object, order);
-        if (!lowest || is_below(&rank, &lowest_rank)) {
-            lowest = object;
-            lowest_rank = rank;
-        }
+    if (!object->slot.is_candidate) {
+        consider(&object->cache->candidates, object, rank_locked(object, order));
     }
+}
+
+/* Called for a cache that has no more objects than there can be candidates. */
+static void consider_all_locked(kiln_cache *cache, kilni_order order)
+{
+    for (size_t i = 0; i < cache->residents.count; i++) {
+        consider_locked(kilni_resident_at(&cache->residents, i), order);
+    }
+}
+
+static void consider_sample_locked(kiln_cache *cache, kilni_order order)
+{
+    kilni_object *sample[SAMPLE];
+    for (size_t i = 0; i < SAMPLE; i++) {
+        sample[i] = random_object_locked(cache);
+        /* The objects are rarely in the processor's caches, so all are prefetched at once. */
+        __builtin_prefetch(&sample[i]->slot);
+        __builtin_prefetch(&sample[i]->inflation);
+    }
+    for (size_t i = 0; i < SAMPLE; i++) {
+        consider_locked(sample[i], order);
+    }
+}
+
+/* Returns the lowest candidate, with its present rank. A candidate may have been used or pinned
+ * after it was ranked, and other threads may pin and release objects meanwhile. */
+static kilni_candidate lowest_locked(kilni_candidates *candidates, kilni_order order)
+{
+    kilni_candidate lowest;
+    size_t looks = 0;
+    do {
+        lowest = candidates->list[0];
+        lowest.rank = rank_fully_locked(lowest.object, order);
+        take(candidates, 0);
+        put(candidates, candidates->count++, lowest.object, lowest.rank);
+    } while (candidates->list[0].object != lowest.object && ++looks < KILNI_CANDIDATES);
     return lowest;
 }
 
-static void consider_sample_locked(kiln_cache *cache, kilni_order order, size_t count)
+/* Whether some candidate may no longer be in use. All candidates were in use when they were ranked.
+ */
+static bool may_be_unused_locked(const kilni_candidates *candidates)
 {
-    kilni_object *sample[SAMPLE];
-    for (size_t i = 0; i < count; i++) {
-        sample[i] = random_object_locked(cache);
-        /* They are rarely in the processor's caches. All are fetched at once. */
-        __builtin_prefetch(&sample[i]->slot.is_candidate);
-        __builtin_prefetch(&sample[i]->position);
+    size_t i = 0;
+    while (i < candidates->count && !kilni_object_is_shared(candidates->list[i].object) &&
+           kilni_object_is_used_locked(candidates->list[i].object)) {
+        i++;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (!sample[i]->slot.is_candidate) {
-            kilni_rank rank = rank_locked(sample[i], order);
-            consider(&cache->candidates, sample[i], &rank);
-        }
-    }
+    return i < candidates->count;
 }
 
-static kilni_object *choose_of_sample_locked(kiln_cache *cache, kilni_order order, size_t step)
+kilni_object *kilni_victim_choose_locked(kiln_cache *cache, kilni_order order)
 {
     kilni_candidates *candidates = &cache->candidates;
-    if (step < MANY || step % REFRESH == 0) {
-        rank_candidates_locked(candidates, order);
+    const bool compares_all = cache->residents.count <= KILNI_CANDIDATES;
+    if (cache->residents.count == 0) {
+        return NULL;
     }
-    consider_sample_locked(cache, order, step < MANY ? SAMPLE : NEXT_SAMPLE);
-    size_t lowest = find_lowest(candidates);
-    /* It may have been used or pinned after it was ranked. */
-    for (int i = 0; i < KILNI_CANDIDATES; i++) {
-        size_t seen = lowest;
-        candidates->ranks[seen] = rank_locked(candidates->objects[seen], order);
-        lowest = find_lowest(candidates);
-        if (lowest == seen) {
-            break;
-        }
+    if (compares_all || candidates->choices >= REFRESH || !are_ranked_by(cache, order)) {
+        rank_candidates_locked(cache, order);
     }
-    return candidates->objects[lowest];
-}
-
-kilni_object *kilni_victim_choose_locked(kiln_cache *cache, kilni_order order, size_t step)
-{
-    return cache->residents.count <= FEW ? choose_of_all_locked(cache, order)
-                                         : choose_of_sample_locked(cache, order, step);
+    if (compares_all) {
+        consider_all_locked(cache, order);
+    } else {
+        consider_sample_locked(cache, order);
+    }
+    kilni_candidate lowest = lowest_locked(candidates, order);
+    if ((lowest.rank.worth & PINNED) && candidates->choices > 0 &&
+        may_be_unused_locked(candidates)) {
+        rank_candidates_locked(cache, order);
+        lowest = lowest_locked(candidates, order);
+    }
+    candidates->choices++;
+    if (candidates->count > 1) {
+        /* The removal of an object reads its key, and this object will probably be removed next. */
+        __builtin_prefetch(candidates->list[1].object->slot.key);
+    }
+    return lowest.object;
 }

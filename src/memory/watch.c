@@ -7,7 +7,7 @@ struct kiln_watch {
     /* Changed from 1 to 0 once, by the release store in kilni_watch_clear, before any notification
      * of the eviction; read by the acquire load in kiln_watch_is_live. */
     _Atomic int live;
-    /* One for the object and one for each watch. The thread that brings it to 0 frees the
+    /* One for the object and one for each watch. The thread that decrements it to 0 frees the
      * structure. */
     _Atomic size_t references;
 };

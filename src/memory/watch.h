@@ -6,5 +6,5 @@
 
 #include "memory/memory.h"
 
-/* Tells all watches that the object left the cache. */
+/* Records in all watches of an object that it was removed from the cache. */
 void kilni_watch_clear(kiln_watch *watch);

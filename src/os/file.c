@@ -10,7 +10,7 @@
 #include "os/file_limit.h"
 #include "os/os.h"
 
-/* A transfer at the file's own position, or at a given one. */
+/* Where a transfer begins: at a given offset, or at the file's own position. */
 typedef struct position {
     bool given;
     off_t offset;
@@ -72,7 +72,8 @@ static kiln_status write_all(int file, const unsigned char *buffer, size_t size,
             return write_failure();
         }
         if (count == 0) {
-            /* A device that accepts nothing and reports no error would make this loop endless. */
+            /* Without this check, a device that accepts no bytes and reports no error would cause
+             * an endless loop. */
             errno = EIO;
             return KILN_E_IO;
         }
@@ -117,6 +118,26 @@ kiln_status kilni_file_resize(int file, off_t size)
     return status;
 }
 
+void kilni_file_close(int *file)
+{
+    const int system_error = errno;
+    if (*file >= 0) {
+        kilni_os()->close(*file);
+    }
+    *file = -1;
+    errno = system_error;
+}
+
+DIR *kilni_file_list(int folder)
+{
+    int copy = kilni_os()->openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    DIR *list = copy < 0 ? NULL : kilni_os()->fdopendir(copy);
+    if (!list) {
+        kilni_file_close(&copy);
+    }
+    return list;
+}
+
 void kilni_file_ensure_known_mode(int file, const struct stat *stat, mode_t mode)
 {
     if ((stat->st_mode & mode) != mode && stat->st_uid == kilni_os()->geteuid()) {
@@ -149,7 +170,7 @@ int kilni_file_open_or_make(int directory, const char *path, int flags)
     return file;
 }
 
-/* With O_DIRECTORY the kernel reports ENOTDIR for a symbolic link, too. */
+/* Reports ELOOP for a symbolic link, although the kernel reports ENOTDIR with O_DIRECTORY. */
 static int open_component(int directory, const char *name, int flags)
 {
     const int file = kilni_os()->openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0);
@@ -193,8 +214,8 @@ static int open_by_components(int directory, const char *path, int flags)
 
 int kilni_file_open_below(int directory, const char *path, int flags)
 {
-    /* With O_NOFOLLOW alone the kernel would report ENOTDIR for a link at the end, or open the
-     * link. */
+    /* open_below also refuses a link as the last component. O_NOFOLLOW alone would not: depending
+     * on the flags, the kernel would report ENOTDIR or open the link itself. */
     const int file = kilni_os()->open_below(directory, path, flags | O_CLOEXEC);
     /* Old kernels lack this call, and sandboxes that do not know it return EPERM. */
     const bool is_refused = file < 0 && (errno == ENOSYS || errno == EPERM);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Complete transfers: the loops that handle short reads, short writes and EINTR.
+ * Opens, reads and writes files. Transfers are complete: these functions handle short reads, short
+ * writes and EINTR.
  */
 #pragma once
 
+#include <dirent.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -17,20 +19,26 @@ kiln_status kilni_file_read(int file, void *buffer, size_t size, size_t *ret_cou
 kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset,
                                size_t *ret_count);
 
-/* Writes all bytes. A write beyond the limit on the size of files fails like any other and sends no
- * signal (os/file_limit.h). Returns KILN_OK; KILN_E_FULL: ENOSPC, EDQUOT or EFBIG; KILN_E_IO. */
+/* Writes all bytes. A write beyond the limit on the size of files fails and sends no signal
+ * (os/file_limit.h). Returns KILN_OK; KILN_E_FULL: ENOSPC, EDQUOT or EFBIG; KILN_E_IO. */
 kiln_status kilni_file_write(int file, const void *buffer, size_t size);
 kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t offset);
 
-/* Makes a file shorter or longer. Returns the statuses of kilni_file_write, and sends no signal
- * either. */
+/* Makes a file shorter or longer. Returns the statuses of kilni_file_write. Like that function,
+ * sends no signal. */
 kiln_status kilni_file_resize(int file, off_t size);
 
-/* Gives a file or directory that this process has just created the mode that it asked for, if the
- * umask removed some bits. @file may have been opened with O_PATH. A failure leaves the mode
- * unchanged. */
+/* Closes a descriptor and sets it to -1. Does nothing if it is -1 already. Preserves errno. */
+void kilni_file_close(int *file);
+
+/* Opens a listing of a folder. It begins at the first name, even if the folder was listed before.
+ * On failure, returns NULL and sets errno. */
+DIR *kilni_file_list(int folder);
+
+/* Restores the bits of @mode that the umask removed from a file or directory that this process has
+ * just created. @file may have been opened with O_PATH. A failure leaves the mode unchanged. */
 void kilni_file_ensure_mode(int file, mode_t mode);
-/* The same for a caller that has already called fstat. */
+/* As kilni_file_ensure_mode, for a caller that has already called fstat. */
 void kilni_file_ensure_known_mode(int file, const struct stat *stat, mode_t mode);
 
 /* Opens a file without following a symbolic link or waiting for the other end of a FIFO. With
@@ -38,9 +46,9 @@ void kilni_file_ensure_known_mode(int file, const struct stat *stat, mode_t mode
  * descriptor, or -1 and errno. */
 int kilni_file_open_or_make(int directory, const char *path, int flags);
 
-/* Opens something that exists below a directory, without following any symbolic link. Uses openat2
- * if the system allows it, else opens folder by folder. Does not check the modes of the folders on
- * the path.
+/* Opens an existing file or folder below a directory, without following any symbolic link. Uses
+ * openat2 if the system allows it, else opens folder by folder. Does not check the modes of the
+ * folders on the path.
  *
  * @path   components separated by single slashes, none of them "." or ".."
  * @flags  as for openat; O_CLOEXEC is implied

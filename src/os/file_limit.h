@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The limit on the size of files, RLIMIT_FSIZE. A thread that writes beyond it receives SIGXFSZ,
- * which ends the process unless the application handles or ignores it. Between
- * kilni_file_limit_begin and kilni_file_limit_end such a write only fails, with EFBIG.
+ * which terminates the process unless the application handles or ignores it. Between
+ * kilni_file_limit_begin and kilni_file_limit_end, such a write fails with EFBIG, and the thread
+ * receives no signal.
  *
  * Pairs of calls nest, and only the outermost pair makes system calls. They preserve errno.
  */
@@ -14,6 +15,6 @@ void kilni_file_limit_begin(void);
 /* Notes that a write by this thread has failed with EFBIG, so that a signal may be pending. */
 void kilni_file_limit_reached(void);
 
-/* Consumes the signal that such a write caused, and no other, and restores the thread's signal
- * mask. */
+/* If a write since kilni_file_limit_begin caused a signal, consumes that signal, but no other.
+ * Restores the thread's signal mask. */
 void kilni_file_limit_end(void);

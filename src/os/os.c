@@ -40,8 +40,8 @@ static bool is_open(int number)
     return fcntl(number, F_GETFD) >= 0;
 }
 
-/* Checks all three with one call, since nearly every file that is opened for writing pays for
- * this. */
+/* Checks all three with one call, since this is done for nearly every file that is opened for
+ * writing. */
 static bool are_standard_numbers_open(void)
 {
     struct pollfd standard[STANDARD_COUNT] = {
@@ -57,9 +57,9 @@ static bool are_standard_numbers_open(void)
     return true;
 }
 
-/* Opens fillers on the free ones of descriptors 0, 1 and 2, and returns how many. A program that
- * was started without them may write to them all the same; such writes must not reach a file of
- * Kiln's. A filler cannot be written to. */
+/* Opens a filler on each of the descriptors 0, 1 and 2 that is free, and returns the number of
+ * fillers. A program that was started without these descriptors may still write to them, and such
+ * writes must not reach one of Kiln's files. A filler cannot be written to. */
 static int fill_standard_numbers(int *ret_fillers)
 {
     int count = 0;
@@ -77,7 +77,8 @@ static int fill_standard_numbers(int *ret_fillers)
     return count;
 }
 
-/* If another thread has meanwhile replaced a filler with a file of its own, that file stays. */
+/* Closes the fillers. If another thread has meanwhile closed one and opened a file under its
+ * number, that file stays open. */
 static void free_standard_numbers(const int *fillers, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -88,8 +89,8 @@ static void free_standard_numbers(const int *fillers, int count)
     }
 }
 
-/* Moves a descriptor above 0, 1 and 2. Even if these were filled, another thread may have closed a
- * filler. */
+/* Moves a descriptor that is 0, 1 or 2 to a higher number. A new descriptor may be one of these
+ * even after they were filled, since another thread may have closed a filler. */
 static int move_up(int file)
 {
     if (file < 0 || file > STDERR_FILENO) {

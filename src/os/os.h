@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every system call that Kiln makes, behind one table that tests can replace: the fault tests fail
- * the n-th call of each kind and count what was done.
+ * The table of all system calls that Kiln makes. Tests can replace it: the fault tests make the
+ * n-th call of each kind fail, and count the calls.
  *
- * Each slot has the contract of its system call: -1 and errno on failure. Code above this folder
- * calls them as kilni_os()->read(…). Loops over EINTR and short transfers are in os/file.h.
+ * Each slot has the contract of its system call: -1 and errno on failure. Code in other folders
+ * calls a slot as in kilni_os()->read(…). Loops over EINTR and short transfers are in os/file.h.
  */
 #pragma once
 
@@ -18,15 +18,15 @@
 
 typedef struct kilni_os_table {
     /* Never returns 0, 1 or 2: if a program runs with these closed, what it writes to them must not
-     * end up in a file of Kiln's. */
+     * end up in one of Kiln's files. */
     int (*openat)(int directory, const char *path, int flags, mode_t mode);
-    /* openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, for something that exists: ELOOP if any
-     * component is a symbolic link; ENOSYS or EPERM if the kernel or a sandbox refuses the call
-     * itself. Never returns 0, 1 or 2. */
+    /* openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, for an existing file or folder: ELOOP
+     * if any component is a symbolic link; ENOSYS or EPERM if the kernel or a sandbox refuses the
+     * call itself. Never returns 0, 1 or 2. */
     int (*open_below)(int directory, const char *path, int flags);
     /* F_DUPFD_CLOEXEC: returns a duplicate numbered @least or higher. */
     int (*duplicate)(int file, int least);
-    /* dup3 with O_CLOEXEC: @number changes to the new file atomically and is never closed in
+    /* dup3 with O_CLOEXEC: @number is switched to the new file atomically and is never closed in
      * between. */
     int (*duplicate_over)(int file, int number);
     int (*close)(int file);
@@ -38,7 +38,7 @@ typedef struct kilni_os_table {
     int (*fstatat)(int directory, const char *path, struct stat *ret_stat, int flags);
     int (*renameat)(int from, const char *old_path, int to, const char *new_path);
     /* renameat2 with RENAME_NOREPLACE: EEXIST if @new_path exists; EINVAL or ENOSYS if the file
-     * system or the kernel cannot promise that. */
+     * system or the kernel does not support this. */
     int (*rename_new)(int from, const char *old_path, int to, const char *new_path);
     int (*linkat)(int from, const char *old_path, int to, const char *new_path, int flags);
     int (*unlinkat)(int directory, const char *path, int flags);
@@ -53,7 +53,7 @@ typedef struct kilni_os_table {
     int (*lock)(int file, short type, off_t offset, off_t size);
     DIR *(*fdopendir)(int file);
     struct dirent *(*readdir)(DIR *directory);
-    /* Moves to the position of the next entry that an earlier entry gave in its d_off. */
+    /* Moves to the position in an entry's d_off, which is the position of the next entry. */
     void (*seekdir)(DIR *directory, long position);
     int (*closedir)(DIR *directory);
     int (*clock_gettime)(clockid_t clock, struct timespec *ret_time);
@@ -75,5 +75,6 @@ const kilni_os_table *kilni_os(void);
 /* Returns the system's own table, for tests to copy and change. */
 const kilni_os_table *kilni_os_system(void);
 
-/* Puts a table in use; NULL: the system's own. For tests, while no other thread is in Kiln. */
+/* Replaces the table in use; if @table is NULL, restores the system's own. Only tests call it,
+ * while no other thread is in Kiln. */
 void kilni_os_replace(const kilni_os_table *table);

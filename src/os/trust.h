@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether another user could have created a file or folder, or may change it.
+ * Decides by owner and mode whether a file or folder can be trusted: no other user can have created
+ * it, and no other user can change it.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
+
+#include <kiln/status.h>
 
 /* The mode bits that let anyone but the owner write. */
 #define KILNI_WRITE_BY_OTHERS (S_IWGRP | S_IWOTH)
@@ -25,5 +28,14 @@ typedef enum kilni_trust {
 kilni_trust kilni_trust_of(const struct stat *stat, mode_t kind, uid_t user, bool or_root,
                            mode_t refused);
 
-/* Whether no one else created it or may write to it. */
+/* Reports why a file or folder is not trusted, in a message that begins with its path. Returns
+ * KILN_E_DENIED; for KILNI_TRUSTED, KILN_OK.
+ *
+ * @kind  what it must be, such as "a directory"
+ * @user  as for kilni_trust_of */
+kiln_status kilni_trust_report(kilni_trust trust, const struct stat *stat, uid_t user,
+                               const char *path, const char *kind, kiln_error *error);
+
+/* Whether only @user, or also root if @or_root is set, can have created the file or folder and can
+ * write to it. */
 bool kilni_is_trusted(const struct stat *stat, mode_t kind, uid_t user, bool or_root);

@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/params.h"
 #include "base/revision.h"
+#include "base/sized_struct.h"
 #include "key/builder.h"
+#include "memory/evict.h"
 #include "memory/failure.h"
 #include "os/clock.h"
 #include "program/obtain.h"
@@ -18,7 +19,7 @@
 /* Must change whenever existing blobs must no longer be read. */
 #define BLOB_FORMAT 1u
 
-/* Longer parts are in the ID by size and digest. */
+/* Longer parts appear in the ID as size and digest. */
 #define LARGE_PART_BYTES 64u
 
 /* ---- identity ---- */
@@ -93,47 +94,75 @@ kiln_status kiln_program_desc_cache_blob_id(const kiln_program_desc *desc, size_
 
 /* ---- the blob of a program ---- */
 
-static kiln_status take_blob_locked(kilni_live_program *program)
+static kiln_status take_blob(const kilni_live_program *program, kiln_entry **ret_blob)
 {
     const kiln_key *key = NULL;
     kiln_status status = kilni_desc_blob_key(program->desc, &key);
     if (status == KILN_OK) {
-        status =
-            key ? kilni_live_program_capture(program, key, KILN_ENTRY_BLOB, NULL, &program->blob)
-                : KILN_E_UNSUPPORTED;
+        status = key ? kilni_live_program_capture(program, key, KILN_ENTRY_BLOB, NULL, ret_blob)
+                     : KILN_E_UNSUPPORTED;
     }
-    /* The binary exceeds a limit of the device or of an entry. For the caller, TOO_LARGE would mean
-     * that its buffer is too small. */
+    /* KILN_E_TOO_LARGE: the binary exceeds a limit of the device or of an entry. The caller would
+     * take this status to mean that its buffer is too small. */
     return status == KILN_E_TOO_LARGE ? KILN_E_UNSUPPORTED : status;
 }
 
-static void unlock(void *lock)
+/* Returns the blob that the program keeps, or NULL if it keeps none yet. */
+static const kiln_entry *kept_blob(kilni_live_program *program)
 {
-    pthread_mutex_unlock(lock);
+    pthread_mutex_lock(&program->lock);
+    const kiln_entry *blob = program->blob;
+    pthread_mutex_unlock(&program->lock);
+    return blob;
 }
 
-/* Returns the bytes of the blob, which live as long as the program; none if the device gave none.
+/* Keeps a blob in the program, unless another thread has done so first. Returns the blob that the
+ * program keeps.
  *
- * @ret_taken  [out] by how many bytes the program has grown */
-static kiln_status get_blob(kilni_live_program *program, kiln_bytes *ret_blob, uint64_t *ret_taken)
+ * @taken      one reference, which the program takes over
+ * @ret_grown  [out] by how many bytes the program has grown */
+static const kiln_entry *keep_blob(kilni_live_program *program, kiln_entry *taken,
+                                   uint64_t *ret_grown)
+{
+    pthread_mutex_lock(&program->lock);
+    if (!program->blob) {
+        *ret_grown = kiln_entry_encoding(taken).size;
+        program->bytes += *ret_grown;
+        program->blob = taken;
+        taken = NULL;
+    }
+    const kiln_entry *blob = program->blob;
+    pthread_mutex_unlock(&program->lock);
+    kiln_entry_release(&taken);
+    return blob;
+}
+
+/* Returns the bytes of the blob, which are valid as long as the program exists. Returns no bytes if
+ * the device returned none. The lock is not held while the device captures the binary, because the
+ * capture may take seconds or call Kiln. So if several threads request the blob at once, each may
+ * capture the binary.
+ *
+ * @ret_grown  [out] by how many bytes the program has grown */
+static kiln_status get_blob(kilni_live_program *program, kiln_bytes *ret_blob, uint64_t *ret_grown)
 {
     *ret_blob = (kiln_bytes){0};
-    *ret_taken = 0;
+    *ret_grown = 0;
     if (!program->desc || !has_blobs(program->desc) || !program->matches_key) {
         return KILN_E_UNSUPPORTED;
     }
-    kiln_status status = KILN_OK;
-    pthread_mutex_lock(&program->lock);
-    pthread_cleanup_push(unlock, &program->lock);
-    if (!program->blob) {
-        status = take_blob_locked(program);
-        *ret_taken = status == KILN_OK ? kiln_entry_encoding(program->blob).size : 0;
+    const kiln_entry *blob = kept_blob(program);
+    if (!blob) {
+        kiln_entry *taken = NULL;
+        const kiln_status status = take_blob(program, &taken);
+        if (status != KILN_OK) {
+            return status;
+        }
+        blob = keep_blob(program, taken, ret_grown);
     }
-    if (status == KILN_OK && kiln_entry_payload(program->blob).size > 0) {
-        *ret_blob = kiln_entry_encoding(program->blob);
+    if (kiln_entry_payload(blob).size > 0) {
+        *ret_blob = kiln_entry_encoding(blob);
     }
-    pthread_cleanup_pop(1);
-    return status;
+    return KILN_OK;
 }
 
 kiln_status kiln_program_get_cache_blob(const kiln_program *program, size_t *size, uint8_t *blob)
@@ -142,10 +171,10 @@ kiln_status kiln_program_get_cache_blob(const kiln_program *program, size_t *siz
         return KILN_E_INVALID;
     }
     kiln_bytes bytes;
-    uint64_t taken;
-    const kiln_status status = get_blob(kilni_program_live(program), &bytes, &taken);
-    if (taken > 0) {
-        kilni_object_grow((kilni_object *)(uintptr_t)program, taken);
+    uint64_t grown;
+    const kiln_status status = get_blob(kilni_program_live(program), &bytes, &grown);
+    if (grown > 0) {
+        kilni_object_grow((kilni_object *)(uintptr_t)program, grown);
     }
     const size_t given = *size;
     if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
@@ -163,7 +192,7 @@ kiln_status kiln_program_get_cache_blob(const kiln_program *program, size_t *siz
     return KILN_OK;
 }
 
-/* ---- a program of its blob ---- */
+/* ---- a program from its blob ---- */
 
 static int note_first(void *user, kiln_key_change change, const kiln_key_part *before,
                       const kiln_key_part *after)
@@ -189,7 +218,8 @@ static kiln_status check_blob(const kiln_program_desc *desc, const kiln_entry *b
         const char *part = "";
         kiln_key_difference(kiln_entry_key(blob), wanted, note_first, &part);
         return kilni_error_set(error, KILN_E_REFUSED, 0,
-                               "the blob belongs to something else: it differs in \"%s\"", part);
+                               "the blob belongs to a different program: they differ in \"%s\"",
+                               part);
     }
     return KILN_OK;
 }
@@ -230,8 +260,8 @@ static kiln_status load_blob(kilni_live_program *program, size_t size, const uin
     return status;
 }
 
-/* Asks memory first, so that of several threads only one loads. A failure in memory is that of a
- * build, and says nothing about the blob. */
+/* Asks memory first, so that only one of several threads loads the blob. A failure that memory
+ * returns is the failure of a build, and does not concern the blob. */
 static kiln_status reserve(const kiln_program_desc *desc, kiln_reservation *ret_reservation,
                            kiln_program_result *result, kiln_error *error)
 {
@@ -242,16 +272,16 @@ static kiln_status reserve(const kiln_program_desc *desc, kiln_reservation *ret_
     kiln_cache *programs = desc->context->programs;
     kilni_request_result asked = {0};
     kiln_error own = {.struct_size = sizeof own};
-    kiln_status status = kilni_request_reserve(programs, desc->memory_key, desc->image,
+    kiln_status status = kilni_request_reserve(programs, desc->memory_key, desc->image, 0,
                                                ret_reservation, &asked, &own);
-    if (status == KILN_E_BUILD) {
+    if (kilni_request_is_answer(status)) {
         kilni_failure_forget(programs, desc->memory_key);
-        status = kilni_request_reserve(programs, desc->memory_key, desc->image, ret_reservation,
+        status = kilni_request_reserve(programs, desc->memory_key, desc->image, 0, ret_reservation,
                                        &asked, &own);
     }
     result->waited = asked.waited;
     result->wait_ns = asked.wait_ns;
-    if (status == KILN_E_BUILD) { /* failed again, in another thread */
+    if (kilni_request_is_answer(status)) { /* failed again, in another thread */
         return KILN_OK;
     }
     return status == KILN_OK ? KILN_OK
@@ -283,7 +313,7 @@ static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *
     result->load_ns = kilni_clock_ns() - start_ns;
     if (status != KILN_OK) {
         /* Other callers may have a sound blob, or the source. */
-        kiln_ticket_abandon(&reservation.ticket, KILN_ABANDON_TRANSIENT, status, NULL);
+        kiln_ticket_abandon(&reservation.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
     } else if (reservation.ticket) {
         kiln_ticket_fulfil(&reservation.ticket, kilni_live_program_retain(live), bytes, 0, ret_pin);
     }
@@ -301,13 +331,15 @@ kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, s
 {
     if (!desc || !ret_program || (!blob && size > 0) || !kilni_result_is_usable(ret_result)) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "a program needs a description, its blob, and room for the result");
+                               "the description, the blob or the result pointer is NULL, or the "
+                               "result has no struct_size");
     }
     if (size == 0) {
         return kiln_program_get(desc, ret_program, ret_result, error);
     }
     if (kilni_program_context_has_ended(desc->context)) {
-        return kilni_error_set(error, KILN_E_INVALID, 0, "the description's context has ended");
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "the description's context has been freed");
     }
     if (!has_blobs(desc)) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "this program has no blobs: %s",
@@ -328,7 +360,7 @@ kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, s
     }
     pthread_cleanup_pop(status != KILN_OK);
     if (status == KILN_OK && ret_result) {
-        kilni_params_copy_out(ret_result, &result, sizeof result);
+        kilni_sized_struct_copy_out(ret_result, &result, sizeof result);
     }
     return status;
 }

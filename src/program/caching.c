@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which programs are kept, and why others are not.
+ * Decides which programs are kept, and reports why the others are not.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/params.h"
+#include "base/sized_struct.h"
+#include "memory/evict.h"
 #include "program/obtain.h"
 #include "store/store.h"
 
@@ -82,7 +83,8 @@ static kiln_status report(uint32_t memory, uint32_t store, const char *detail,
         snprintf(caching.text, sizeof caching.text, "%s%s%s", kiln_uncached_text(first),
                  detail && detail[0] ? ": " : "", detail ? detail : "");
     }
-    return kilni_params_copy_out(ret_caching, &caching, sizeof caching) ? KILN_OK : KILN_E_INVALID;
+    return kilni_sized_struct_copy_out(ret_caching, &caching, sizeof caching) ? KILN_OK
+                                                                              : KILN_E_INVALID;
 }
 
 kiln_status kiln_program_desc_get_caching(const kiln_program_desc *desc,

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/params.h"
-#include "memory/memory.h"
-#include "program/live.h"
-#include "program/ops.h"
+#include "base/sized_struct.h"
+#include "memory/evict.h"
+#include "memory/lifetime.h"
+#include "program/device_ops.h"
+#include "program/live_objects.h"
 
 #define DEFAULT_MAX_PROGRAMS 1024u
 #define DEFAULT_MAX_BYTES (UINT64_C(256) << 20)
@@ -22,7 +23,7 @@ static kiln_status identify(const kiln_device_ops *ops, kilni_program_device *de
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = kilni_ops_answer(ops, ops->identity(device->handle, builder), NULL);
+        status = kilni_ops_checked_status(ops, ops->identity(device->handle, builder), NULL);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, &device->identity);
@@ -70,8 +71,16 @@ static kiln_status add_devices(kiln_program_context *context, void *const *handl
 
 /* ---- maps ---- */
 
-/* Removes the kernels of a program that leaves. */
-static void follow_programs(void *user, const kiln_event *event)
+static void on_kernel_event(void *user, const kiln_event *event)
+{
+    (void)user;
+    const kilni_live_kernel *kernel = event->object;
+    kilni_live_kernel_set_kept((kilni_live_kernel *)(uintptr_t)kernel,
+                               event->kind == KILN_EVENT_INSERTED);
+}
+
+/* Counts programs that enter the map, and removes the kernels of a program that leaves it. */
+static void on_program_event(void *user, const kiln_event *event)
 {
     kiln_program_context *context = user;
     if (event->kind == KILN_EVENT_INSERTED) {
@@ -92,6 +101,7 @@ static kiln_status make_maps(kiln_program_context *context,
         .policy = params->policy,
         .flags = params->flags,
         .destroy = kilni_live_program_destroy,
+        .is_busy = kilni_live_program_is_busy,
     };
     kiln_status status = kiln_cache_new(&programs, &context->programs);
     if (status != KILN_OK) {
@@ -108,11 +118,16 @@ static kiln_status make_maps(kiln_program_context *context,
     if (status != KILN_OK) {
         return status;
     }
-    return kiln_cache_listen(context->programs, KILN_EVENT_INSERTED | KILN_EVENT_EVICTED,
-                             follow_programs, context, &context->listener);
+    const uint32_t events = KILN_EVENT_INSERTED | KILN_EVENT_EVICTED;
+    uint64_t id; /* not used: the listeners exist as long as their maps */
+    status = kiln_cache_listen(context->kernels, events, on_kernel_event, context, &id);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return kiln_cache_listen(context->programs, events, on_program_event, context, &id);
 }
 
-/* ---- life ---- */
+/* ---- creation and release ---- */
 
 static kiln_status copy_text(const char *text, const char **ret_copy)
 {
@@ -166,7 +181,7 @@ kiln_status kiln_program_context_new(const kiln_program_context_params *params,
                                      kiln_program_context **ret_context)
 {
     kiln_program_context_params known;
-    if (kilni_params_copy(params, &known, sizeof known) != KILN_OK || !ret_context ||
+    if (kilni_sized_struct_copy(params, &known, sizeof known) != KILN_OK || !ret_context ||
         !are_usable(&known)) {
         return KILN_E_INVALID;
     }
@@ -189,7 +204,7 @@ kiln_status kiln_program_context_new(const kiln_program_context_params *params,
     return KILN_OK;
 }
 
-/* Adds the hits that were found without a request to the store's counters. */
+/* Adds to the store's counters the hits that were found without a request. */
 static void count_hits(kiln_program_context *context)
 {
     kiln_cache_stats stats = {.struct_size = sizeof stats};
@@ -205,7 +220,7 @@ static void count_hits(kiln_program_context *context)
     }
 }
 
-/* Empties and disables a map. The disabled map stays until the context's last reference is
+/* Empties and disables a map. The disabled map exists until the context's last reference is
  * released. */
 static void end_map(kiln_cache *map)
 {
@@ -229,7 +244,7 @@ void kiln_program_context_free(kiln_program_context **context)
         ending->source->leave(ending->source->user);
         ending->source = NULL;
     }
-    /* Kernels first, as in kiln_program_context_clear. */
+    /* Kernels are removed first, as in kiln_program_context_clear. */
     end_map(ending->kernels);
     end_map(ending->programs);
     kilni_writer_free(&ending->own.writer, DRAIN_NS);
@@ -280,7 +295,8 @@ kiln_status kiln_program_context_get_capacity(kiln_program_context *context,
 void kiln_program_context_clear(kiln_program_context *context)
 {
     if (context) {
-        /* Kernels first, so the second call has few kernels left to remove. */
+        /* Kernels are removed first. The second call also removes the kernels of each program, and
+         * has few left to remove. */
         kiln_cache_clear(context->kernels);
         kiln_cache_clear(context->programs);
     }
@@ -294,7 +310,19 @@ size_t kiln_program_context_remove_image(kiln_program_context *context, uint64_t
 kiln_status kiln_program_context_get_program_stats(kiln_program_context *context,
                                                    kiln_cache_stats *ret_stats)
 {
-    return context ? kiln_cache_get_stats(context->programs, ret_stats) : KILN_E_INVALID;
+    if (!context || !ret_stats || !kilni_sized_struct_is_valid(ret_stats)) {
+        return KILN_E_INVALID;
+    }
+    kiln_cache_stats stats = {.struct_size = sizeof stats};
+    const kiln_status status = kiln_cache_get_stats(context->programs, &stats);
+    if (status == KILN_OK) {
+        /* The map does not count programs that only kernels keep. */
+        stats.lingering_entries +=
+            atomic_load_explicit(&context->left_programs, memory_order_relaxed);
+        stats.lingering_bytes += atomic_load_explicit(&context->left_bytes, memory_order_relaxed);
+        kilni_sized_struct_copy_out(ret_stats, &stats, sizeof stats);
+    }
+    return status;
 }
 
 kiln_status kiln_program_context_get_kernel_stats(kiln_program_context *context,

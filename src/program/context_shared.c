@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all files of this folder need from a context.
+ * The functions on a context that all files of this folder call.
  */
 #include <stdlib.h>
 
-#include "memory/memory.h"
+#include "memory/lifetime.h"
+#include "memory/read_section.h"
 #include "program/context.h"
 
 /* ---- references ---- */
@@ -67,12 +68,24 @@ void kilni_program_count(kiln_program_context *context, const kiln_stats *more)
     kilni_program_release_store(context, held);
 }
 
+void kilni_program_context_count_left(kiln_program_context *context, int change, uint64_t bytes)
+{
+    const uint64_t sign = change > 0 ? 1 : UINT64_MAX;
+    atomic_fetch_add_explicit(&context->left_programs, sign, memory_order_relaxed);
+    atomic_fetch_add_explicit(&context->left_bytes, sign * bytes, memory_order_relaxed);
+}
+
 /* ---- room ---- */
 
-/* Kernels are evicted separately, because a held program does not leave the map with its kernels.
- */
+/* Kernels are evicted first, because a program is freed only after its kernels. If other threads
+ * have already evicted objects, this thread waits until they have freed them. */
 void kilni_program_make_room(kiln_program_context *context)
 {
-    kiln_cache_evict_bytes(context->programs, KILN_UNLIMITED, NULL);
-    kiln_cache_evict_bytes(context->kernels, KILN_UNLIMITED, NULL);
+    kiln_cache *const maps[] = {context->kernels, context->programs};
+    for (size_t i = 0; i < 2; i++) {
+        kiln_cache_evict_bytes(maps[i], KILN_UNLIMITED, NULL);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        kilni_departures_wait(maps[i]);
+    }
 }

@@ -5,16 +5,16 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/params.h"
+#include "base/sized_struct.h"
 #include "key/builder.h"
+#include "program/device_ops.h"
 #include "program/obtain.h"
-#include "program/ops.h"
 #include "program/options.h"
 
-/* Longer parts of the maps' keys are compared by digest, as in the IDs of blobs. */
+/* In the keys of the maps, digests replace longer parts, as in the IDs of blobs. */
 #define LONG_PART_BYTES 64u
 
-/* ---- copies of what was given ---- */
+/* ---- copies of the parameters ---- */
 
 static int compare_constants(const void *a, const void *b)
 {
@@ -147,7 +147,7 @@ static kiln_status add_constants(const kiln_program_desc *desc, kiln_key_builder
     return status;
 }
 
-/* The key of a link contains the keys of the programs that are compiled into it. */
+/* The key of a linked program contains the keys of the programs that are linked into it. */
 static kiln_status add_linked(const kiln_program_desc *desc, kiln_key_builder *builder,
                               kiln_error *error)
 {
@@ -169,8 +169,8 @@ static kiln_status describe(const kiln_program_desc *desc, kiln_key_builder *bui
                             kiln_error *error)
 {
     const kiln_device_ops *ops = desc->ops;
-    return kilni_ops_answer(ops, ops->describe(desc->device_handle, &desc->source, builder, error),
-                            error);
+    return kilni_ops_checked_status(
+        ops, ops->describe(desc->device_handle, &desc->source, builder, error), error);
 }
 
 static kiln_status add_inputs(const kiln_program_desc *desc, kiln_key_builder *builder,
@@ -217,7 +217,7 @@ kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped)
     return kiln_key_strip(key, LONG_PART_BYTES, ret_stripped);
 }
 
-/* Adds the revision of the source, or those of all linked sources.
+/* Adds the revision of the source, or the revisions of all linked sources.
  *
  * @ret_last  [out] the last one that was added */
 static kiln_status add_revisions(const kiln_program_desc *desc, kiln_key_builder *builder,
@@ -231,7 +231,7 @@ static kiln_status add_revisions(const kiln_program_desc *desc, kiln_key_builder
     if (status != KILN_OK || desc->linked_count > 0) {
         return status;
     }
-    status = kilni_ops_answer(
+    status = kilni_ops_checked_status(
         ops, ops->revision(desc->device_handle, &desc->source, ret_last, error), error);
     return status == KILN_OK ? kiln_key_builder_add_number(builder, "revision", *ret_last) : status;
 }
@@ -267,8 +267,10 @@ static kiln_status add_memory_parts(const kiln_program_desc *desc, kiln_key_buil
                                                 : status;
 }
 
-/* Equal devices have equal keys in stores, but may have separate programs in memory. A program in
- * memory has one revision; an entry in a store records its inputs itself. */
+/* Makes the key in memory. It has the parts of the key in stores and, if needed, the device and the
+ * revisions. The device is needed because devices with equal keys in stores may have separate
+ * programs in memory. The revisions are needed because a program in memory does not record its
+ * inputs, as an entry in a store does. */
 static kiln_status make_memory_key(kiln_program_desc *desc)
 {
     if (!desc->context->has_distinct_devices && !desc->revisions) {
@@ -323,7 +325,8 @@ static bool is_equal(const kiln_key *key, const kiln_key *again)
 kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision)
 {
     kiln_key *key = NULL, *revisions = NULL;
-    kiln_error ignored = {.struct_size = sizeof ignored}; /* a device may rely on it */
+    /* The backend's describe may require an error structure. */
+    kiln_error ignored = {.struct_size = sizeof ignored};
     kiln_status status = kilni_desc_make_key(desc, &key, &ignored);
     if (status == KILN_OK && !is_equal(desc->key, key)) {
         status = KILN_E_UNSUPPORTED;
@@ -340,7 +343,7 @@ kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision)
     return status;
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 static bool is_usable(const kiln_program_context *context, const kiln_program_desc_params *params)
 {
@@ -364,7 +367,7 @@ static uint32_t origin_of(const kiln_program_desc_params *params)
     return params->form == KILN_SOURCE_IL ? KILN_ORIGIN_IMAGE : KILN_ORIGIN_SOURCE;
 }
 
-/* @error  never NULL; a failure without a message of its own leaves the text empty */
+/* @error  never NULL; its text stays empty if the failure has no message */
 static kiln_status fill(kiln_program_desc *desc, const kiln_program_desc_params *params,
                         kiln_error *error)
 {
@@ -386,7 +389,7 @@ kiln_status kiln_program_desc_new(kiln_program_context *context,
                                   kiln_program_desc **ret_desc, kiln_error *error)
 {
     kiln_program_desc_params known;
-    if (!context || !params || kilni_params_copy(params, &known, sizeof known) != KILN_OK ||
+    if (!context || !params || kilni_sized_struct_copy(params, &known, sizeof known) != KILN_OK ||
         !ret_desc || !is_usable(context, &known)) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
                                "a description needs a context, one of its devices, and code or "

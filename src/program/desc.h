@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptions of programs: what they are built from, and the keys that follow from it.
+ * Descriptions of programs: what the programs are built from, and the keys of the programs.
  */
 #pragma once
 
@@ -11,16 +11,16 @@
 /* Immutable, except for what the lock guards. Owns its code and texts. */
 struct kiln_program_desc {
     _Atomic size_t references; /* increments are relaxed; decrements acquire and release, so that
-                                  the one to 0 sees everything before */
+                                  the decrement to 0 sees all earlier changes */
     kiln_program_context *context; /* one reference */
-    const kiln_device_ops *ops;    /* the context's; may be called as long as programs live */
-    void *device_handle;           /* of the device for which it is built */
+    const kiln_device_ops *ops;    /* the context's; may be called as long as a program exists */
+    void *device_handle;           /* the device for which the program is built */
     const kilni_program_device
         *device; /* the first device that shares the programs of the requested one */
     size_t device_index;
 
-    kiln_program_source
-        source; /* its options: those of compiler and linker joined; of a link, only the linker's */
+    kiln_program_source source; /* its options: the compiler's and the linker's, joined; for a link,
+                                   only the linker's */
     kiln_spec_constant *constants;
     char *compile_options, *link_options; /* NULL: none */
     kiln_program_desc **linked;           /* one reference each */
@@ -30,10 +30,10 @@ struct kiln_program_desc {
     uint64_t image;
 
     kiln_key *key;        /* in stores; NULL: the inputs are unknown */
-    kiln_key *revisions;  /* of the source, or of each linked one; NULL: the ops report none */
-    kiln_key *memory_key; /* In the programs map. Has the same parts, and those of the device and
-                             the revisions; long parts are digests, so that equal keys are compared
-                             quickly. NULL: the program is never in the map. */
+    kiln_key *revisions;  /* of the source, or of each linked source; NULL: the ops report none */
+    kiln_key *memory_key; /* in the programs map. It has the parts of @key, the device and the
+                             revisions; digests replace long parts, so that equal keys are compared
+                             quickly. NULL: the program is never in the map */
     uint32_t uncached;    /* a kiln_uncached: why there are no keys */
     char uncached_text[sizeof((kiln_error *)NULL)->text];
 
@@ -41,7 +41,7 @@ struct kiln_program_desc {
     kiln_key *blob_key;
 };
 
-/* Makes the key of the program in stores anew, from the present inputs.
+/* Makes the program's key in stores from the present inputs.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the inputs are unknown; KILN_E_NO_MEMORY; what describe
  * returns. */
@@ -51,11 +51,12 @@ kiln_status kilni_desc_make_key(const kiln_program_desc *desc, kiln_key **ret_ke
 /* Checks that the key is the same as when the description was made.
  *
  * @with_revision  whether to check the revisions too
- * Returns KILN_OK; KILN_E_UNSUPPORTED: they differ, or are unknown now; KILN_E_NO_MEMORY; what
- * describe returns. Blocks: on what the backend examines. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the key or the revisions differ, or are unknown now;
+ * KILN_E_NO_MEMORY; what describe returns. Blocks: while the backend examines the inputs. */
 kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision);
 
-/* Returns the source for the compiler, of a program that will be linked. Lives as long as @desc. */
+/* Returns the source of a program that will be linked, as the compiler gets it. The source is valid
+ * as long as @desc exists. */
 kiln_program_source kilni_desc_compiled_source(const kiln_program_desc *desc);
 
 /* Returns the key of the program's blobs, whose encoding kiln_program_desc_cache_blob_id returns.
@@ -64,5 +65,5 @@ kiln_program_source kilni_desc_compiled_source(const kiln_program_desc *desc);
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_desc_blob_key(const kiln_program_desc *desc, const kiln_key **ret_key);
 
-/* Makes a key for the maps: long parts become size and cryptographic digest. */
+/* Makes a key for the maps: replaces long parts with their sizes and cryptographic digests. */
 kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped);

@@ -5,17 +5,17 @@
 #include "base/error.h"
 #include "program/obtain.h"
 
-/* An object's frequency counts no more uses than this, so further uses of a kernel tell the map
- * nothing about its program. */
+/* The policy counts no more uses of an object than this, so further uses of a kernel need not be
+ * noted. */
 #define MOST_USES UINT64_C(15)
-_Static_assert(MOST_USES < KILNI_INSERTION, "the uses that were noted have the low bits");
+_Static_assert(MOST_USES < KILNI_INSERTION, "the number of noted uses is in the low bits");
 
 struct kiln_kernel_desc {
     kiln_key *key;                 /* NULL: its program is in no map */
     kiln_program_context *context; /* the program's */
     kiln_program_desc *program;    /* one reference */
     _Atomic size_t references; /* increments are relaxed; decrements acquire and release, so that
-                                  the one to 0 sees everything before */
+                                  the decrement to 0 sees all earlier changes */
     char name[];
 };
 
@@ -33,8 +33,8 @@ static kiln_status add_program(kiln_key_builder *builder, const kiln_program_des
     return kiln_key_builder_add(builder, "program", encoding, size);
 }
 
-/* The key of a kernel: its program, its name, and, if the program serves several devices, the
- * device that the kernel runs on. */
+/* Makes the key of a kernel. Its parts are the program, the name and, if the program serves several
+ * devices, the device that the kernel runs on. */
 static kiln_status make_key(const kiln_program_desc *program, size_t device, const char *name,
                             kiln_key **ret_key)
 {
@@ -119,9 +119,10 @@ __attribute__((noinline)) static void note_use(const kiln_program_desc *program)
     kiln_section_leave(&section);
 }
 
-/* A use of a kernel is a use of its program, which the policy considers. The policy's recency
- * changes only when something enters the map, and its frequency is bounded. So a use is noted only
- * if something has entered since the last one, or until MOST_USES were noted. */
+/* The policy must know that a use of a kernel is also a use of its program. The recency of programs
+ * changes only when a program enters the map, and their frequency is bounded. So a use is noted
+ * only if a program has entered the map since the last noted use, or if fewer than MOST_USES uses
+ * have been noted. */
 static inline void note_program_use(const kiln_kernel_desc *desc, kilni_live_kernel *kernel)
 {
     const uint64_t now = atomic_load_explicit(&desc->context->insertions, memory_order_relaxed);
@@ -136,7 +137,7 @@ static inline void note_program_use(const kiln_kernel_desc *desc, kilni_live_ker
 
 /* ---- making ---- */
 
-/* Returns whether the map has this very program. */
+/* Returns whether this very program is in the map. */
 static bool is_in_map(const kilni_live_program *program)
 {
     const kiln_program_desc *desc = program->desc;
@@ -177,8 +178,8 @@ static kiln_status make_alone(kilni_live_program *program, void *device, const c
     return KILN_OK;
 }
 
-/* Makes a kernel for all callers. If that fails, each waiter gets the reason from the device
- * itself: the program has no such kernel, or the device has no room. */
+/* Makes a kernel for all callers. If that fails, each waiter tries to make the kernel, and gets the
+ * reason from the device: the program has no such kernel, or the device has no room. */
 static kiln_status make_shared(kiln_ticket *ticket, kilni_live_program *program, void *device,
                                const char *name, kiln_kernel **ret_kernel)
 {
@@ -193,8 +194,10 @@ static kiln_status make_shared(kiln_ticket *ticket, kilni_live_program *program,
     }
     kiln_pin *pin = NULL;
     kiln_ticket_fulfil(&ticket, kernel, sizeof *kernel, 0, &pin);
-    /* If the program left between the caller's look and the ticket, its removal did not find this
-     * kernel. If it leaves after this check, its removal finds the kernel. */
+    kilni_live_kernel_set_place(kernel, pin);
+    /* The removal of a program from the map also removes its kernels. If the program was removed
+     * after the caller's look-up and before this thread got the ticket, that removal did not find
+     * this kernel. If the program is removed after this check, the removal finds the kernel. */
     if (!is_in_map(program)) {
         kiln_cache_remove_group(program->context->kernels, program->number);
     }
@@ -220,8 +223,8 @@ static kiln_status find_or_make(kilni_live_program *program, const kiln_key *key
         *ret_kernel = found;
         return KILN_OK;
     }
-    /* The kernel is not kept, or belongs to a different program of the same description, which has
-     * just left. */
+    /* The kernel is not kept, or it belongs to another program with the same description, and that
+     * program has just been removed from the map. */
     kiln_kernel_release(&found);
     return make_alone(program, device, name, ret_kernel);
 }
@@ -231,7 +234,7 @@ static void release_key(void *key)
     kiln_key_release(key);
 }
 
-/* @key  NULL: not made yet, if there is one */
+/* @key  NULL: this function makes the key, if the kernel has one */
 static kiln_status get_of_program(kilni_live_program *program, const kiln_key *key, size_t device,
                                   const char *name, kiln_kernel **ret_kernel, kiln_error *error)
 {
@@ -284,7 +287,7 @@ kiln_status kiln_kernel_get(const kiln_kernel_desc *desc, kiln_kernel **ret_kern
 {
     if (!desc || !ret_kernel) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "a kernel needs a description, and room for the result");
+                               "the description or the result pointer is NULL");
     }
     kiln_pin *pin = desc->key ? kilni_object_pin(desc->context->kernels, desc->key) : NULL;
     if (!pin) {
@@ -301,9 +304,9 @@ kiln_status kiln_program_get_kernel(kiln_program *program, const char *name, siz
     kilni_live_program *live = program ? kilni_program_live(program) : NULL;
     if (!live || !name || !name[0] || device >= live->context->device_count || !ret_kernel ||
         live->context->devices[device].shares_with != live->shares_with) {
-        return kilni_error_set(
-            error, KILN_E_INVALID, 0,
-            "a kernel needs a program, a name, and one of the program's devices");
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "the program, the name or the result pointer is NULL, or the device "
+                               "is not the program's");
     }
     return get_of_program(live, NULL, device, name, ret_kernel, error);
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program on its way to its caller. A kiln_program is a pin on a kilni_live_program, even if no
- * map has the program.
+ * Obtains programs for callers. A kiln_program is a pin on a kilni_live_program, even if the
+ * program is in no map.
  */
 #pragma once
 
-#include "base/params.h"
-#include "memory/object.h"
-#include "program/live.h"
+#include "base/sized_struct.h"
+#include "memory/lifetime.h"
+#include "memory/pin.h"
+#include "program/live_objects.h"
 
-/* A cleanup handler for a device op that throws or ends its thread: the thread that has waited
- * longest for the ticket continues instead.
+/* A cleanup handler, called if a device op throws an exception or ends its thread. The thread that
+ * has waited longest for the ticket gets it and continues.
  *
  * @ticket  a kiln_ticket ** */
 static inline void kilni_pass_ticket_on(void *ticket)
@@ -28,7 +29,7 @@ bool kilni_caching_has_storable_size(const kiln_program_desc *desc);
 /* Returns whether a caller wants no result, or has set the result's size. */
 static inline bool kilni_result_is_usable(const kiln_program_result *ret_result)
 {
-    return !ret_result || kilni_params_have_size(ret_result);
+    return !ret_result || kilni_sized_struct_is_valid(ret_result);
 }
 
 static inline kilni_live_program *kilni_program_live(const kiln_program *program)
@@ -37,7 +38,7 @@ static inline kilni_live_program *kilni_program_live(const kiln_program *program
 }
 
 /* A program that is being obtained: a reference to it, and an object to hold it if no map takes it.
- * Zeroed: neither. */
+ * A zeroed arrival has neither. */
 typedef struct kilni_arrival {
     kilni_live_program *live;
     kilni_object *place;
@@ -47,9 +48,9 @@ typedef struct kilni_arrival {
 kiln_status kilni_arrival_begin(kiln_program_context *context, const kiln_program_desc *desc,
                                 kilni_arrival *ret_arrival);
 
-/* Returns the program that a map supplied (@pin), or else the one that was made. Frees what is not
- * needed any more. */
+/* Returns the program that a map supplied (@pin), or else the one that was made, and frees what is
+ * no longer needed. */
 kiln_program *kilni_arrival_end(kilni_arrival *arrival, kiln_pin *pin);
 
-/* Frees both if no program was obtained. */
+/* Frees the reference and the object. Called if no program was obtained. */
 void kilni_arrival_cancel(kilni_arrival *arrival);

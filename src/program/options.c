@@ -14,10 +14,7 @@ static kiln_status join(const char *const *texts, size_t count, char **ret_optio
             continue;
         }
         const char *space = joined.length > 0 && texts[i][0] ? " " : "";
-        status = kilni_text_append(&joined, space);
-        if (status == KILN_OK) {
-            status = kilni_text_append(&joined, texts[i]);
-        }
+        status = kilni_text_printf(&joined, "%s%s", space, texts[i]);
     }
     if (status != KILN_OK) {
         kilni_text_done(&joined);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/params.h"
+#include "base/sized_struct.h"
 #include "program/request.h"
 
 /* ---- arrivals ---- */
@@ -25,7 +25,7 @@ kiln_status kilni_arrival_begin(kiln_program_context *context, const kiln_progra
 void kilni_arrival_cancel(kilni_arrival *arrival)
 {
     if (arrival->live) {
-        kilni_live_program_destroy(NULL, arrival->live);
+        kilni_live_program_release(arrival->live);
     }
     if (arrival->place) {
         kilni_object_free(arrival->place);
@@ -45,7 +45,7 @@ kiln_program *kilni_arrival_end(kilni_arrival *arrival, kiln_pin *pin)
     return (kiln_program *)pin;
 }
 
-/* ---- the request's ops, over the device's ---- */
+/* ---- the ops of a request, which call the device's ops ---- */
 
 static kiln_status load(void *user, const kiln_entry *const *entries)
 {
@@ -57,7 +57,7 @@ static kiln_status build(void *user, kiln_error *error)
     return kilni_live_program_build(user, error);
 }
 
-/* The inputs may have changed during the build; then the program is not what the key says. */
+/* If the inputs have changed during the build, the program does not match the key. */
 static kiln_status check_key(void *user)
 {
     kilni_live_program *program = user;
@@ -118,8 +118,8 @@ static void release_store(void *hold)
     kilni_program_release_store(taken->context, taken->held);
 }
 
-static kiln_status run_request(kilni_live_program *live, kilni_request_result *result,
-                               kiln_error *error)
+static kiln_status run_request(kilni_live_program *live, uint64_t wait_ns,
+                               kilni_request_result *result, kiln_error *error)
 {
     const kiln_program_desc *desc = live->desc;
     kiln_program_context *context = desc->context;
@@ -130,6 +130,7 @@ static kiln_status run_request(kilni_live_program *live, kilni_request_result *r
         .key_count = 1,
         .memory_key = desc->memory_key,
         .group = desc->image,
+        .wait_ns = wait_ns,
         .ops = context->ops->capture_cost == KILN_CAPTURE_CHEAP ? &capturing_ops : &building_ops,
         .user = live,
     };
@@ -149,7 +150,7 @@ static kiln_status run_request(kilni_live_program *live, kilni_request_result *r
     return status;
 }
 
-/* The values are the same. */
+/* The two enumerations have the same values. */
 _Static_assert((int)KILN_PROGRAM_FROM_MEMORY == (int)KILNI_FROM_MEMORY &&
                    (int)KILN_PROGRAM_FROM_STORE == (int)KILNI_FROM_STORE &&
                    (int)KILN_PROGRAM_FROM_BUILD == (int)KILNI_FROM_BUILD &&
@@ -168,7 +169,7 @@ static void hand_out(const kilni_request_result *result, kiln_program_result *re
         .store = result->store,
     };
     if (ret_result) {
-        kilni_params_copy_out(ret_result, &known, sizeof known);
+        kilni_sized_struct_copy_out(ret_result, &known, sizeof known);
     }
 }
 
@@ -177,20 +178,24 @@ static void cancel_arrival(void *arrival)
     kilni_arrival_cancel(arrival);
 }
 
-static kiln_status make(kilni_live_program *live, kilni_request_result *result, kiln_error *error)
+static kiln_status make(kilni_live_program *live, uint64_t wait_ns, kilni_request_result *result,
+                        kiln_error *error)
 {
     const bool is_cached = kilni_caching_of_desc(live->desc) == KILN_UNCACHED_NOT;
-    return is_cached ? run_request(live, result, error) : build_uncached(live, result, error);
+    return is_cached ? run_request(live, wait_ns, result, error)
+                     : build_uncached(live, result, error);
 }
 
-/* Kept out of line because it is rare. */
+/* Not inlined, because it is called rarely. */
 __attribute__((noinline)) static kiln_status get_absent(const kiln_program_desc *desc,
+                                                        uint64_t wait_ns,
                                                         kiln_program **ret_program,
                                                         kiln_program_result *ret_result,
                                                         kiln_error *error)
 {
     if (kilni_program_context_has_ended(desc->context)) {
-        return kilni_error_set(error, KILN_E_INVALID, 0, "the description's context has ended");
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "the description's context has been freed");
     }
     kilni_arrival arrival = {0};
     if (kilni_arrival_begin(desc->context, desc, &arrival) != KILN_OK) {
@@ -200,7 +205,7 @@ __attribute__((noinline)) static kiln_status get_absent(const kiln_program_desc 
     kilni_request_result result = {0};
     kiln_status status;
     pthread_cleanup_push(cancel_arrival, &arrival);
-    status = make(arrival.live, &result, error);
+    status = make(arrival.live, wait_ns, &result, error);
     if (status == KILN_OK) {
         *ret_program = kilni_arrival_end(&arrival, result.pin);
         hand_out(&result, ret_result);
@@ -209,17 +214,25 @@ __attribute__((noinline)) static kiln_status get_absent(const kiln_program_desc 
     return status;
 }
 
-kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,
-                             kiln_program_result *ret_result, kiln_error *error)
+static kiln_pin *find_in_memory(const kiln_program_desc *desc)
 {
-    if (!desc || !ret_program || !kilni_result_is_usable(ret_result)) {
-        return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "a program needs a description, and room for the result");
+    return desc->memory_key ? kilni_object_pin(desc->context->programs, desc->memory_key) : NULL;
+}
+
+kiln_status kiln_program_obtain(const kiln_program_desc *desc, const kiln_program_params *params,
+                                kiln_program **ret_program, kiln_program_result *ret_result,
+                                kiln_error *error)
+{
+    kiln_program_params known;
+    if (!desc || !ret_program || !kilni_result_is_usable(ret_result) ||
+        kilni_sized_struct_copy(params, &known, sizeof known) != KILN_OK) {
+        return kilni_error_set(
+            error, KILN_E_INVALID, 0,
+            "the description or the result pointer is NULL, or a structure is not of this version");
     }
-    kiln_pin *pin =
-        desc->memory_key ? kilni_object_pin(desc->context->programs, desc->memory_key) : NULL;
+    kiln_pin *pin = find_in_memory(desc);
     if (!pin) {
-        return get_absent(desc, ret_program, ret_result, error);
+        return get_absent(desc, known.wait_ns, ret_program, ret_result, error);
     }
     if (ret_result) {
         hand_out(&(kilni_request_result){.source = KILNI_FROM_MEMORY}, ret_result);
@@ -228,7 +241,67 @@ kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_p
     return KILN_OK;
 }
 
-/* The handle still belongs to the caller. */
+kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,
+                             kiln_program_result *ret_result, kiln_error *error)
+{
+    return kiln_program_obtain(desc, NULL, ret_program, ret_result, error);
+}
+
+/* ---- programs that are being built ---- */
+
+/* Converts an answer of the map. If another thread's build was abandoned, this thread may have got
+ * the ticket. It does not build, so it passes the ticket on to the next waiting thread. */
+static kiln_status program_of(kiln_reservation *answer, kiln_program **ret_program,
+                              kiln_pending **ret_pending)
+{
+    switch (answer->outcome) {
+    case KILN_HIT:
+        *ret_program = (kiln_program *)answer->pin;
+        return KILN_OK;
+    case KILN_PENDING:
+        *ret_pending = answer->pending;
+        return KILN_BUSY;
+    case KILN_OWNER:
+        kilni_pass_ticket_on(&answer->ticket);
+        break;
+    case KILN_BYPASS:
+        break;
+    }
+    return KILN_MISS;
+}
+
+kiln_status kiln_program_find(const kiln_program_desc *desc, kiln_program **ret_program,
+                              kiln_pending **ret_pending, kiln_error *error)
+{
+    if (!desc || !ret_program || !ret_pending) {
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "the description or a result pointer is NULL");
+    }
+    if (kilni_caching_of_desc(desc) != KILN_UNCACHED_NOT) {
+        return KILN_MISS;
+    }
+    const kiln_reserve_params params = {.struct_size = sizeof params,
+                                        .group = desc->image,
+                                        .flags = KILN_RESERVE_PENDING | KILN_RESERVE_NO_TICKET};
+    kiln_reservation answer = {0};
+    const kiln_status status =
+        kiln_cache_reserve(desc->context->programs, desc->memory_key, &params, &answer, error);
+    return status == KILN_OK ? program_of(&answer, ret_program, ret_pending) : status;
+}
+
+kiln_status kiln_program_wait(kiln_pending *pending, uint64_t wait_ns, kiln_program **ret_program,
+                              kiln_error *error)
+{
+    if (!pending || !ret_program) {
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "the pending program or the result pointer is NULL");
+    }
+    kiln_reservation answer = {0};
+    const kiln_status status = kiln_pending_wait(pending, wait_ns, &answer, error);
+    return status == KILN_OK ? program_of(&answer, ret_program, NULL) : status;
+}
+
+/* A cleanup handler: the handle still belongs to the caller. */
 static void cancel_adoption(void *arrival)
 {
     kilni_arrival *adopted = arrival;

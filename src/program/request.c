@@ -11,14 +11,14 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* How long to wait for a build in another process: at least, if its duration is unknown, and at
- * most. */
+/* How long to wait for a build in another process: the minimum, the time if the build's duration is
+ * unknown, and the maximum. */
 #define LEASE_WAIT_MIN_NS (10 * SECOND_NS)
 #define LEASE_WAIT_UNKNOWN_NS (60 * SECOND_NS)
 #define LEASE_WAIT_MAX_NS (600 * SECOND_NS)
 
-/* One distinct key of a request. It has an entry, or a ticket to make one; or nothing, if memory
- * gave neither. */
+/* One distinct key of a request. It has an entry or a ticket to make one, or neither if memory gave
+ * neither. */
 typedef struct slot {
     const kiln_key *key;
     const kiln_key *memory_key;
@@ -30,18 +30,18 @@ typedef struct slot {
     uint64_t
         known_cost_ns;  /* of a build, recorded in an entry that could not be used; 0: unknown */
     kiln_status looked; /* the store's last answer */
-    size_t fill;        /* what the store's answer left to be done: kilni_store_fill */
+    size_t fill;        /* the value for kilni_store_fill; 0: no tier needs a copy */
 } slot;
 
 typedef struct flight {
     const kilni_request_context *context;
     const kilni_request *request;
     kilni_request_result result;
-    uint64_t lease_wait_ns; /* the part of it spent on builds in other processes */
+    uint64_t lease_wait_ns; /* how long the request has waited for builds in other processes */
     kiln_stats counted;
     kiln_error error;        /* of the failed build, for the caller and for the waiters */
     unsigned times_outdated; /* how often entries were set aside */
-    int cannot_load; /* the device failed to load the entries, for a reason that is not theirs */
+    int cannot_load;         /* the device failed to load the entries, but they are sound */
     slot slots[KILNI_REQUEST_KEYS_MAX]; /* in the order of their digests */
     size_t slot_count;
     size_t slot_of[KILNI_REQUEST_KEYS_MAX]; /* the slot of each key of the request */
@@ -91,27 +91,42 @@ static void collect_slots(flight *f)
 
 /* ---- 1 memory ---- */
 
+bool kilni_request_is_answer(kiln_status status)
+{
+    return status == KILN_E_BUILD || status == KILN_E_UNSUPPORTED || status == KILN_E_INVALID;
+}
+
 kiln_status kilni_request_reserve(kiln_cache *memory, const kiln_key *key, uint64_t group,
-                                  kiln_reservation *ret_reservation, kilni_request_result *result,
-                                  kiln_error *error)
+                                  uint64_t wait_ns, kiln_reservation *ret_reservation,
+                                  kilni_request_result *result, kiln_error *error)
 {
     kiln_reserve_params params = {
         .struct_size = sizeof params, .wait_ns = KILN_NO_WAIT, .group = group};
     kiln_status status = kiln_cache_reserve(memory, key, &params, ret_reservation, error);
-    if (status != KILN_TIMEOUT) {
+    if (status != KILN_TIMEOUT || wait_ns == KILN_NO_WAIT) {
         return status;
     }
 
     const uint64_t start_ns = kilni_clock_ns();
     result->waited = 1;
-    params.wait_ns = 0;
+    params.wait_ns = wait_ns;
     status = kiln_cache_reserve(memory, key, &params, ret_reservation, error);
     result->wait_ns += kilni_clock_ns() - start_ns;
     return status;
 }
 
+/* Returns whether a status that memory returned ends the request, because the build for which it
+ * waited failed, or because the time to wait is over. If there was not enough memory to wait, the
+ * request goes on. */
+static bool is_of_build(const flight *f, kiln_status status)
+{
+    return f->request->ending == KILNI_KEEP_PROGRAM &&
+           (status == KILN_TIMEOUT ||
+            (status < 0 && (status != KILN_E_NO_MEMORY || f->result.waited)));
+}
+
 /* Returns KILN_OK: each slot has an entry or a ticket, or the result has its pin; KILN_BUSY: memory
- * gives nothing, so build privately. */
+ * gives neither, so the caller must build privately; any other status ends the request. */
 static kiln_status ask_memory(flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
@@ -119,11 +134,9 @@ static kiln_status ask_memory(flight *f)
         kiln_reservation reservation;
         const kiln_status status =
             kilni_request_reserve(f->context->memory, wanted->memory_key, f->request->group,
-                                  &reservation, &f->result, &f->error);
+                                  f->request->wait_ns, &reservation, &f->result, &f->error);
         if (status != KILN_OK) {
-            const int is_answer = f->request->ending == KILNI_KEEP_PROGRAM && status < 0 &&
-                                  status != KILN_E_NO_MEMORY;
-            return is_answer ? status : KILN_BUSY;
+            return is_of_build(f, status) ? status : KILN_BUSY;
         }
         if (reservation.outcome == KILN_BYPASS) {
             return KILN_BUSY;
@@ -140,7 +153,7 @@ static kiln_status ask_memory(flight *f)
     return KILN_OK;
 }
 
-/* Takes entries that are ready, and no tickets. */
+/* Takes the entries that memory has, but no tickets. */
 static void look_in_memory(flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
@@ -168,12 +181,12 @@ static int has_all_entries(const flight *f)
  * made the entries of all devices. */
 static uint64_t build_cost(const flight *f)
 {
-    uint64_t dearest_ns = 0;
+    uint64_t highest_ns = 0;
     for (size_t i = 0; i < f->slot_count; i++) {
         const uint64_t build_ns = kiln_entry_provenance(f->slots[i].entry).build_ns;
-        dearest_ns = build_ns > dearest_ns ? build_ns : dearest_ns;
+        highest_ns = build_ns > highest_ns ? build_ns : highest_ns;
     }
-    return dearest_ns;
+    return highest_ns;
 }
 
 /* Removes an entry from memory, if memory keeps entries. */
@@ -184,8 +197,8 @@ static void forget_in_memory(const flight *f, const slot *found)
     }
 }
 
-/* Removes refused entries, because a device that refuses verified bytes will refuse them again. An
- * entry that another process has stored in place of one meanwhile stays. */
+/* Removes refused entries, because a device that refuses verified bytes will refuse them again. If
+ * another process has replaced one meanwhile, the newer entry stays. */
 static void discard_entries(flight *f)
 {
     f->result.store = KILN_E_REFUSED;
@@ -203,8 +216,8 @@ static void discard_entries(flight *f)
     }
 }
 
-/* Sets aside sound entries whose inputs have changed. They stay in the store until the new build
- * replaces them. */
+/* Sets aside sound entries whose inputs have changed. They stay in the store until the result of
+ * the new build replaces them. */
 static void set_entries_aside(flight *f)
 {
     f->result.store = KILN_MISS;
@@ -241,7 +254,7 @@ static kiln_status load_entries(flight *f)
     return status;
 }
 
-/* Ends a ticket with its object, for memory and the waiters. */
+/* Fulfils a ticket with its object, which the memory cache and the waiters get. */
 static void fulfil(flight *f, slot *owned, uint64_t cost_ns)
 {
     if (f->request->ending == KILNI_KEEP_PROGRAM) {
@@ -288,8 +301,8 @@ static void ask_store_for(flight *f, slot *wanted)
     kiln_store *store = f->context->store;
     const bool was_counted =
         wanted->looked == KILN_E_CORRUPT || wanted->looked == KILN_E_UNAUTHENTICATED;
-    wanted->looked =
-        kilni_store_find(store, wanted->key, was_counted, &wanted->entry, &wanted->fill);
+    wanted->looked = kilni_store_find(store, wanted->key, wanted->lease, was_counted,
+                                      &wanted->entry, &wanted->fill);
     /* A plain miss must not hide a more specific reason. */
     if (wanted->looked != KILN_OK && (f->result.store == KILN_OK || wanted->looked != KILN_MISS)) {
         f->result.store = wanted->looked;
@@ -322,11 +335,13 @@ static uint64_t lease_wait_of(const slot *wanted)
     return twice_ns > LEASE_WAIT_MIN_NS ? twice_ns : LEASE_WAIT_MIN_NS;
 }
 
-/* All waiting of one request shares one limit. */
+/* One limit applies to the total time for which a request waits for leases. */
 static uint64_t lease_wait(const flight *f, const slot *wanted)
 {
-    const uint64_t left_ns =
-        f->lease_wait_ns < LEASE_WAIT_MAX_NS ? LEASE_WAIT_MAX_NS - f->lease_wait_ns : 0;
+    const uint64_t own_ns = f->request->wait_ns;
+    const bool is_limited = own_ns > 0 && own_ns < LEASE_WAIT_MAX_NS;
+    const uint64_t most_ns = own_ns == KILN_NO_WAIT ? 0 : is_limited ? own_ns : LEASE_WAIT_MAX_NS;
+    const uint64_t left_ns = f->lease_wait_ns < most_ns ? most_ns - f->lease_wait_ns : 0;
     const uint64_t wait_ns = lease_wait_of(wanted);
     return wait_ns < left_ns ? wait_ns : left_ns;
 }
@@ -341,8 +356,8 @@ static bool is_outdated(const slot *found)
     return now.size == before.size && memcmp(now.data, before.data, now.size) == 0;
 }
 
-/* Looks in the store again after waiting for the lease: its last holder may have stored the entry,
- * or replaced one that could not be used. */
+/* Looks in the store again after taking the lease or waiting for it. The last holder of the lease
+ * may have stored the entry, or replaced one that could not be used. */
 static void look_again(flight *f, slot *wanted)
 {
     ask_store_for(f, wanted);
@@ -353,8 +368,9 @@ static void look_again(flight *f, slot *wanted)
     }
 }
 
-/* Makes this process the only builder. A thread that waited for the lease looks in the store again.
- * If it waited too long, or the store has no leases, it builds for itself. */
+/* Takes the lease, which makes this process the only builder, and looks in the store again. If the
+ * thread waited for the lease too long, or the store has no leases, the thread builds for itself.
+ */
 static void take_lease(flight *f, slot *wanted)
 {
     kiln_status status = kiln_store_lease(f->context->store, wanted->key, 0, &wanted->lease);
@@ -411,11 +427,13 @@ static kiln_status capture(flight *f, slot *owned)
     if (!f->request->ops->capture) {
         return KILN_E_UNSUPPORTED;
     }
+    const bool is_merged =
+        owned->outdated && kilni_store_may_merge(f->context->store, owned->outdated);
     return f->request->ops->capture(f->request->user, owned->index, f->result.build_ns,
-                                    owned->outdated, &owned->entry);
+                                    is_merged ? owned->outdated : NULL, &owned->entry);
 }
 
-/* Queues the entry for the store. The writer's thread keeps the lease until the entry is there. */
+/* Queues the entry for the store. The writer's thread keeps the lease until the entry is stored. */
 static kiln_status store_entry(flight *f, slot *owned)
 {
     if (!f->context->store) {
@@ -424,14 +442,15 @@ static kiln_status store_entry(flight *f, slot *owned)
     return kilni_writer_put(f->context->writer, owned->entry, &owned->lease);
 }
 
-/* Once a store has the entry, a miss in memory costs reading it: approximately this. */
+/* Returns the approximate cost, in nanoseconds, of a miss in memory once a store has the entry: the
+ * cost of reading the entry. */
 static uint64_t reload_cost(const kiln_entry *entry)
 {
     return UINT64_C(100000) + kiln_entry_encoding(entry).size;
 }
 
-/* Waiters get the shared bytes, so the capture comes first. If it fails, they build for themselves.
- */
+/* Waiters get the shared bytes, so the capture comes first. If the capture fails, the waiters build
+ * for themselves. */
 static void publish_entry(flight *f, slot *owned)
 {
     kiln_status status = capture(f, owned);
@@ -447,7 +466,7 @@ static void publish_entry(flight *f, slot *owned)
     f->result.kept = f->result.kept == KILN_OK ? status : f->result.kept;
 }
 
-/* An entry that was found, but that the device could not load just now, stays. */
+/* An entry that was found stays in the store, even if the device could not load it this time. */
 static kiln_status keep_on_disk(flight *f, slot *owned)
 {
     if (owned->entry) {
@@ -463,8 +482,7 @@ static kiln_status check_key(const flight *f)
     return ops->check_key ? ops->check_key(f->request->user) : KILN_OK;
 }
 
-/* If the program is what the waiters asked for, they get it at once; the capture may take its time.
- */
+/* Waiters share this program, so they get it at once, before the capture. */
 static void publish_program(flight *f, slot *owned)
 {
     const kiln_status status = check_key(f);
@@ -494,7 +512,7 @@ static void publish(flight *f)
     }
 }
 
-/* For users who ask why it was built. */
+/* Records the keys that the store did not have, for users who ask why a program was built. */
 static void note_misses(const flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
@@ -504,15 +522,16 @@ static void note_misses(const flight *f)
     }
 }
 
-/* ---- ends ---- */
+/* ---- the end of a request ---- */
 
-/* Ends the tickets of a failed build. A failing build of an application has to fail in each of its
- * programs, so if entries are shared, every waiter builds for itself. */
+/* Ends the tickets of a failed build. If memory holds entries, each waiter has a separate program
+ * of the application, and the application expects the build of that program to fail. So every
+ * waiter builds for itself. */
 static void abandon(flight *f, kiln_status status)
 {
     kiln_abandonment how = KILN_ABANDON_UNSHAREABLE;
     if (f->request->ending == KILNI_KEEP_PROGRAM) {
-        const int is_answer = status == KILN_E_BUILD && check_key(f) == KILN_OK;
+        const int is_answer = kilni_request_is_answer(status) && check_key(f) == KILN_OK;
         how = is_answer ? KILN_ABANDON_FAILED : KILN_ABANDON_TRANSIENT;
     }
     for (size_t i = 0; i < f->slot_count; i++) {
@@ -535,9 +554,9 @@ static void finish(flight *f, kilni_request_result *ret_result)
     *ret_result = f->result;
 }
 
-/* A cleanup handler for a device op that throws or ends its thread: no thread may wait for a result
- * that will never come. */
-static void leave(void *unfinished)
+/* A cleanup handler, called if a device op throws an exception or ends its thread. No thread may
+ * wait for a result that will never come. */
+static void abandon_on_exit(void *unfinished)
 {
     flight *f = unfinished;
     abandon(f, KILN_E_IO);
@@ -546,8 +565,8 @@ static void leave(void *unfinished)
     finish(f, &given_up);
 }
 
-/* Entries that other processes stored since the first look may be outdated too, because their files
- * differ. Then the lease has to be taken again. */
+/* Entries that other processes have stored since the first look may be outdated too, because those
+ * processes may have read different files. In this case the lease must be taken again. */
 static kiln_status look_up_leased(flight *f)
 {
     unsigned before;
@@ -576,8 +595,9 @@ static kiln_status look_up(flight *f)
     return look_up_leased(f);
 }
 
-/* Memory keeps nothing for this caller, but the store does. The request takes no lease, because
- * callers that come here together may differ in ways that no key contains. */
+/* Called if memory keeps nothing for this caller. With KILNI_KEEP_PROGRAM, the store is still used.
+ * The request takes no lease, because callers that come here at the same time may differ in ways
+ * that no key records. */
 static kiln_status run_beside_memory(flight *f)
 {
     abandon(f, KILN_BUSY);
@@ -643,7 +663,7 @@ kiln_status kilni_request_run(const kilni_request_context *context, const kilni_
     flight f = {.context = context, .request = request, .error.struct_size = sizeof f.error};
     collect_slots(&f);
     kiln_status status;
-    pthread_cleanup_push(leave, &f);
+    pthread_cleanup_push(abandon_on_exit, &f);
     status = run(&f);
     pthread_cleanup_pop(0);
     if (status != KILN_OK) {

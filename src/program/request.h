@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of a request: memory, store, lease, build, publish. Only this file knows their order.
+ * The steps of a request: memory, store, lease, build, publish. Only request.c knows their order.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,7 +32,7 @@ typedef enum kilni_ending {
     KILNI_KEEP_PROGRAM = 2
 } kilni_ending;
 
-/* What a request does on the device. @user is that of the request. */
+/* The operations of a request on the device. @user is the user pointer of the request. */
 typedef struct kilni_request_ops {
     /* Makes the live program from verified entries, one for each key. KILN_E_REFUSED: the device
      * does not accept them. KILN_MISS: they are sound, but their inputs have changed; the result of
@@ -44,15 +45,16 @@ typedef struct kilni_request_ops {
     kiln_status (*build)(void *user, kiln_error *error);
 
     /* Makes the entry of one key from the built program. @replaced: the last entry for which load
-     * returned KILN_MISS; NULL: none. NULL: captures are too expensive here, or impossible. A
-     * failure means that the result can't be kept. */
+     * returned KILN_MISS; NULL: none, or its results must not be kept (kilni_store_may_merge). A
+     * failure means that the result can't be kept. The member is NULL if captures are too expensive
+     * or impossible. */
     kiln_status (*capture)(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
                            kiln_entry **ret_entry);
 
-    /* With KILNI_KEEP_PROGRAM: whether the key still describes the inputs, asked after the build,
-     * also after a failure that is the source's fault. Any failure of this function makes the
-     * result this caller's alone: a private build, or a failure that other callers do not get.
-     * NULL: no need to ask. */
+    /* With KILNI_KEEP_PROGRAM: checks after the build that the key still describes the inputs, even
+     * if the build failed because of the source. If the check fails, the result concerns this
+     * caller alone: the program is a private build, or other callers do not get the failure. The
+     * member is NULL if no check is needed. */
     kiln_status (*check_key)(void *user);
 
     /* With KILNI_KEEP_PROGRAM: transfers the program that load or build made, and its size, to
@@ -60,20 +62,23 @@ typedef struct kilni_request_ops {
     void *(*take_program)(void *user, uint64_t *ret_bytes);
 } kilni_request_ops;
 
-/* A build for more devices is not looked up in the cache. */
+/* A build for more devices bypasses the cache. */
 #define KILNI_REQUEST_KEYS_MAX 64u
 
 typedef struct kilni_request {
     kilni_ending ending;
-    const kiln_key *const *keys; /* one for each device; may contain equal ones */
+    const kiln_key *const *keys; /* one for each device; keys may be equal */
     size_t key_count;            /* 1 to KILNI_REQUEST_KEYS_MAX; 1 with KILNI_KEEP_PROGRAM */
-    const kiln_key *memory_key; /* with KILNI_KEEP_PROGRAM: the key in memory, if devices that share
-                                   entries don't share programs; NULL: the same */
-    uint64_t group;             /* of the object in memory, for kiln_cache_remove_group; 0: none */
+    const kiln_key *memory_key;  /* with KILNI_KEEP_PROGRAM: the key in memory, if it differs from
+                                    the key in stores; NULL: it does not differ */
+    uint64_t group;              /* of the object in memory, for kiln_cache_remove_group; 0: none */
+    uint64_t wait_ns; /* how long to wait for builds by other callers, as in kiln_reserve_params.
+                         After that time, a request with KILNI_KEEP_PROGRAM that waits for another
+                         thread ends with KILN_TIMEOUT; any other request builds for itself */
     const kilni_request_ops *ops;
     void *user;
     int is_alone; /* no thread may wait for this build, because it runs code of the application,
-                     which may itself wait for anything. KILNI_KEEP_ENTRIES only */
+                     which may itself wait for another thread. KILNI_KEEP_ENTRIES only */
 } kilni_request;
 
 typedef enum kilni_source {
@@ -86,35 +91,41 @@ typedef enum kilni_source {
 typedef struct kilni_request_result {
     kilni_source source;
     uint64_t load_ns, build_ns, wait_ns;
-    int waited; /* for a build by another caller, in this process or a different one */
-    kiln_status
-        store; /* why the store did not have it: KILN_MISS, KILN_E_CORRUPT, KILN_E_UNAUTHENTICATED,
-                  KILN_E_VERSION, KILN_E_REFUSED, …; KILN_OK if it had it or was not asked */
-    kiln_status kept; /* KILN_OK: the result was queued for the store, or the store has it;
-                         otherwise why not */
-    kiln_pin *pin;    /* with KILNI_KEEP_PROGRAM: to be released by the caller */
+    int waited;        /* for a build by another caller, in this process or another */
+    kiln_status store; /* why the store did not have the entry: KILN_MISS, KILN_E_CORRUPT,
+                          KILN_E_UNAUTHENTICATED, KILN_E_VERSION, KILN_E_REFUSED, …; KILN_OK if the
+                          store had the entry or was not asked */
+    kiln_status kept;  /* KILN_OK: the result was queued for the store, or the store has it;
+                          otherwise the reason why not */
+    kiln_pin *pin;     /* with KILNI_KEEP_PROGRAM: to be released by the caller */
 } kilni_request_result;
 
-/* Obtains one program for its keys: from memory, from the store, or by a build, at most once in all
- * processes that share the store.
+/* Obtains one program for the request's keys: from memory, from the store, or by a build. While one
+ * caller builds, other callers in all processes that share the store wait.
  *
  * @ret_result  [out] also written if a build fails: source then says where it was built
  * @error       may be NULL; receives the text of a failed build
  * Returns KILN_OK; KILN_E_BUILD and whatever else ops->build returns; KILN_E_INVALID; KILN_E_CYCLE.
- * A store that fails is a miss. If an op throws or ends its thread, a waiting thread builds. If
- * bookkeeping runs out of memory, the program is built without it. Threads: any. Blocks: on the
- * device, on the store, and on builds by other callers (at most 10 minutes for those in other
- * processes). */
+ * A failure of the store counts as a miss. If an op throws an exception or ends its thread, a
+ * waiting thread builds. If there is not enough memory for bookkeeping, the program is built for
+ * this caller alone. Threads: any. Blocks: on the device, on the store, and on builds by other
+ * callers (at most 10 minutes for those in other processes). */
 kiln_status kilni_request_run(const kilni_request_context *context, const kilni_request *request,
                               kilni_request_result *ret_result, kiln_error *error);
 
 /* Asks memory for a key: the first step of a request, for callers that go no further.
  *
- * @result  [in, out] notes whether a build by another caller was waited for, and adds the time
- * Returns as kiln_cache_reserve. Blocks: on a build by another caller. */
+ * @wait_ns  as in kiln_reserve_params
+ * @result   [in, out] records whether the call waited for a build by another caller, and adds the
+ *           time
+ * Returns the statuses of kiln_cache_reserve. Blocks: on a build by another caller. */
 kiln_status kilni_request_reserve(kiln_cache *memory, const kiln_key *key, uint64_t group,
-                                  kiln_reservation *ret_reservation, kilni_request_result *result,
-                                  kiln_error *error);
+                                  uint64_t wait_ns, kiln_reservation *ret_reservation,
+                                  kilni_request_result *result, kiln_error *error);
 
-/* The destroy function of a memory that holds entries. */
+/* Returns whether a build's error is an answer for all callers. Any other error is transient, and
+ * one waiter tries to build again. */
+bool kilni_request_is_answer(kiln_status status);
+
+/* The destroy function of a memory cache that holds entries. */
 void kilni_request_destroy_entry(void *user, void *entry);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a context gets its store from, if that may be a different one for each request.
+ * The source of a context's store, if each request may use a different store.
  */
 #pragma once
 
@@ -13,10 +13,10 @@
 /* A store that is kept open, and its writer. */
 typedef struct kilni_held_store {
     kiln_store *store;    /* NULL: none */
-    kilni_writer *writer; /* not NULL while a context lives */
+    kilni_writer *writer; /* not NULL while a context exists */
 } kilni_held_store;
 
-/* Static. Any thread may use it. */
+/* A source is a static object that any thread may use. */
 struct kiln_store_source {
     void *user;
 
@@ -28,7 +28,7 @@ struct kiln_store_source {
     /* Releases what hold returned. Blocks: the last release of an unused store closes it. */
     void (*release)(kilni_held_store *held);
 
-    /* Called when a context begins, and ends, to use the source. */
+    /* Called when a context starts to use the source, and when it stops. */
     void (*enter)(void *user);
     void (*leave)(void *user);
 };

@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The interface of a store engine. open.c lists the engines. No other code asks which engine a
- * store has: it decides by what the store can do.
+ * The interface of a store engine. open.c lists the engines. All other code looks only at the
+ * capabilities of a store, not at its engine.
  */
 #pragma once
 
 #include "store/store.h"
 
 typedef struct kilni_store_engine {
-    const char *noun;           /* in messages, as in "a pack" */
+    const char *noun;           /* the name of such a store in messages, such as "a pack" */
     const char *scheme;         /* of the engine's URLs, with the colon */
-    const char *const *options; /* that such a URL may have; ends with NULL */
+    const char *const *options; /* the options that such a URL may have; ends with NULL */
 
-    /* Checks what follows the scheme. @path is where the path begins in @text. Returns KILN_OK;
-     * KILN_E_PARSE. @error describes the failure. */
+    /* Checks the part of a URL that follows the scheme, @text. @path points into it, to where the
+     * path begins. Returns KILN_OK; KILN_E_PARSE. @error describes the failure. */
     kiln_status (*check_url)(const char *text, const char *path, kiln_error *error);
 
-    /* Opens the store. @path is a plain path, no longer a URL. Statuses as kiln_store_open. */
+    /* Opens the store. @path is the location without its scheme and options, and is no longer
+     * escaped. Statuses as kiln_store_open. */
     kiln_status (*open)(const char *path, const kilni_store_options *options,
                         kiln_store **ret_store, kiln_error *error);
+
+    /* Larger entries are neither put nor read, unless the user sets a different limit. 0: the limit
+     * is the default for all stores. */
+    uint64_t max_entry_bytes;
+
+    /* Anybody who can write to the server can write an entry. So the user must name a trusted key,
+     * a secret key or a signing key, or the location must contain trust=any. */
+    bool needs_trust;
 
     /* Returns the capabilities (KILNI_STORE_…) of a store that is opened with these flags
      * (KILN_STORE_…). */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The key file: it holds the signing key of a store, 32 bytes that only its user may read.
+ * Reads a key file, which contains the signing key of a store: 32 bytes that only its user may
+ * read.
  */
 #pragma once
 
@@ -8,8 +9,9 @@
 
 #include "entry/entry.h"
 
-/* Reads a key file. It must be a regular file of this user's, not a symbolic link, that nobody else
- * may read or write; it must be exactly as long as a key, and not all zeros.
+/* Reads a key file. It must be a regular file that belongs to this user and that nobody else may
+ * read or write; it must not be a symbolic link. It must be exactly as long as a signing key, and
+ * must not consist of zeros only.
  *
  * @path     absolute
  * @ret_key  [out] the caller must wipe it

@@ -7,16 +7,19 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/sized_struct.h"
+#include "store/signing/signers.h"
 
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 #define DEFAULT_MAX_ENTRY_BYTES ((uint64_t)1 << 30)
-#define DEFAULT_STAMP_INTERVAL_S 3600u
+#define DEFAULT_USE_INTERVAL_S 3600u
 #define SECONDS_OF_A_DAY 86400u
 #define KNOWN_FLAGS                                                                                \
     (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
      KILN_STORE_NOTE_MISSES | KILN_STORE_NO_TRIM_AT_CLOSE)
 
-/* Copies the caller's struct, which may be of an older or a newer version of the library. */
+/* Copies the caller's struct, whose size may be that of an older or a newer version of the library.
+ */
 static kiln_status copy_params(const kiln_store_params *given, kiln_store_params *ret_params,
                                kiln_error *error)
 {
@@ -76,17 +79,29 @@ static kiln_status options_from_params(const kiln_store_params *given,
     if (status != KILN_OK) {
         return status;
     }
+    kiln_store_credentials credentials = {0};
+    status = kilni_sized_struct_copy(params.credentials, &credentials, sizeof credentials);
+    if (status != KILN_OK) {
+        return kilni_error_set(error, status, 0, "kiln_store_credentials: not of this version");
+    }
     *ret_options = (kilni_store_options){
         .max_bytes = params.max_bytes ? params.max_bytes : DEFAULT_MAX_BYTES,
         .flags = params.flags,
-        .stamp_interval_s =
-            params.stamp_interval_s ? params.stamp_interval_s : DEFAULT_STAMP_INTERVAL_S,
+        .use_interval_s = params.use_interval_s ? params.use_interval_s : DEFAULT_USE_INTERVAL_S,
         .log = params.log,
         .policy = params.policy,
         .max_age_s = params.max_age_s,
-        .max_entry_bytes =
-            params.max_entry_bytes ? params.max_entry_bytes : DEFAULT_MAX_ENTRY_BYTES,
+        .max_entry_bytes = params.max_entry_bytes,
         .key_file = params.key_file,
+        .token_file = credentials.http_token_file,
+        .password = credentials.redis_password,
+        .secret_key_file = credentials.secret_key_file,
+        .trusted_key_files = {credentials.trusted_key_files[0], credentials.trusted_key_files[1]},
+        .credentials_file = credentials.aws_credentials_file,
+        .access_key = credentials.aws_access_key_id,
+        .secret_key = credentials.aws_secret_access_key,
+        .session_token = credentials.aws_session_token,
+        .region = credentials.aws_region,
     };
     if (params.layout && !find_layout(params.layout, &ret_options->layout)) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
@@ -172,7 +187,7 @@ static bool read_lease(const char *value, kilni_store_options *options)
     return set_flag(value, KILN_STORE_NO_LEASE, "off", "on", options);
 }
 
-/* Reads decimal digits only, up to 32 bits. */
+/* Reads a decimal number of at most 32 bits. Only digits are allowed. */
 static bool read_number(const char *value, uint64_t *ret_number)
 {
     return value[0] != '\0' && strspn(value, "0123456789") == strlen(value) &&
@@ -185,7 +200,7 @@ static bool read_stamp(const char *value, kilni_store_options *options)
     if (!read_number(value, &seconds)) {
         return false;
     }
-    options->stamp_interval_s = (uint32_t)seconds;
+    options->use_interval_s = (uint32_t)seconds;
     return true;
 }
 
@@ -247,11 +262,93 @@ static bool read_write(const char *value, kilni_store_options *options)
     return false;
 }
 
-/* The value stays in the memory of the location's path. */
+/* The option points to @value, which is in the memory of the location's path. */
 static bool read_key_file(const char *value, kilni_store_options *options)
 {
     options->key_file = value;
     return value[0] == '/';
+}
+
+static bool read_secret_key_file(const char *value, kilni_store_options *options)
+{
+    options->secret_key_file = value;
+    return value[0] == '/';
+}
+
+static bool read_password_file(const char *value, kilni_store_options *options)
+{
+    options->password_file = value;
+    return value[0] == '/';
+}
+
+static bool read_token_file(const char *value, kilni_store_options *options)
+{
+    options->token_file = value;
+    return value[0] == '/';
+}
+
+/* If the location names a file, the keys from the environment are not used. */
+static bool read_credentials_file(const char *value, kilni_store_options *options)
+{
+    options->credentials_file = value;
+    options->access_key = options->secret_key = options->session_token = NULL;
+    return value[0] == '/';
+}
+
+static bool read_endpoint(const char *value, kilni_store_options *options)
+{
+    options->endpoint = value;
+    return strncmp(value, "http://", 7) == 0 || strncmp(value, "https://", 8) == 0;
+}
+
+static bool read_region(const char *value, kilni_store_options *options)
+{
+    options->region = value;
+    return value[0] != '\0';
+}
+
+static bool read_ca(const char *value, kilni_store_options *options)
+{
+    options->ca_file = value;
+    return value[0] == '/';
+}
+
+static bool read_certificate(const char *value, kilni_store_options *options)
+{
+    options->certificate_file = value;
+    return value[0] == '/';
+}
+
+static bool read_certificate_key(const char *value, kilni_store_options *options)
+{
+    options->certificate_key_file = value;
+    return value[0] == '/';
+}
+
+static bool read_trust(const char *value, kilni_store_options *options)
+{
+    options->trusts_any = strcmp(value, "any") == 0;
+    return options->trusts_any || strcmp(value, "signed") == 0;
+}
+
+static bool read_expire(const char *value, kilni_store_options *options)
+{
+    uint64_t days = 0;
+    if (!read_number(value, &days)) {
+        return false;
+    }
+    options->expire_s = days * SECONDS_OF_A_DAY;
+    return true;
+}
+
+static bool read_valid(const char *value, kilni_store_options *options)
+{
+    uint64_t days = 0;
+    if (!read_number(value, &days)) {
+        return false;
+    }
+    options->signature_valid_s = days * SECONDS_OF_A_DAY;
+    return true;
 }
 
 static const struct option {
@@ -271,11 +368,23 @@ static const struct option {
     {"backend", read_backend, "up to 31 letters, digits, '_' and '-', a letter first, and not v1"},
     {"write", read_write, "all, first or none"},
     {"key-file", read_key_file, "an absolute path"},
+    {"secret-key-file", read_secret_key_file, "an absolute path"},
+    {"valid", read_valid, "a number of days"},
+    {"password-file", read_password_file, "an absolute path"},
+    {"token-file", read_token_file, "an absolute path"},
+    {"credentials-file", read_credentials_file, "an absolute path"},
+    {"endpoint", read_endpoint, "http:// or https:// and a host"},
+    {"region", read_region, "the name of a region"},
+    {"ca", read_ca, "an absolute path"},
+    {"cert", read_certificate, "an absolute path"},
+    {"key", read_certificate_key, "an absolute path"},
+    {"trust", read_trust, "signed or any"},
+    {"expire", read_expire, "a number of days"},
 };
 
 enum { OPTION_COUNT = sizeof known_options / sizeof known_options[0] };
 
-/* Returns NULL if URLs of this engine have no option of that name. */
+/* Returns NULL if URLs of this engine have no option with this name. */
 static const struct option *option_of(const kilni_store_engine *engine, const char *name)
 {
     for (const char *const *has = engine->options; *has; has++) {
@@ -334,7 +443,8 @@ static kiln_status read_options(char *query, const kilni_store_engine *engine,
     return status;
 }
 
-/* Splits what follows a scheme into path and options. The path stays in @text. */
+/* Splits the part of a URL that follows the scheme into path and options. The path stays in @text.
+ */
 static kiln_status read_url(char *text, const kilni_store_engine *engine,
                             kilni_store_options *options, kiln_error *error)
 {
@@ -350,7 +460,7 @@ static kiln_status read_url(char *text, const kilni_store_engine *engine,
     return status == KILN_OK ? read_options(query, engine, options, error) : status;
 }
 
-/* Returns where the path begins in what follows a scheme. */
+/* Returns where the path begins in the part of a URL that follows the scheme. */
 static const char *path_in_url(const char *text)
 {
     return strncmp(text, "//", 2) == 0 ? text + 2 : text;
@@ -379,7 +489,44 @@ static kiln_status complain_of_scheme(const char *location, kiln_error *error)
                            (int)(length < 100 ? length : 100), location);
 }
 
-/* Parses the URL that follows the engine's scheme. Sets @ret_path also on failure. */
+/* Copies the path, and after it the texts of the options, and makes the options point to these
+ * copies: a chain may open a tier after the caller has freed its texts. Returns NULL if memory runs
+ * out. */
+static char *keep_texts(const char *path, kilni_store_options *options)
+{
+    const char **const texts[] = {
+        &path,
+        &options->token_file,
+        &options->password,
+        &options->credentials_file,
+        &options->access_key,
+        &options->secret_key,
+        &options->session_token,
+        &options->region,
+        &options->secret_key_file,
+        &options->trusted_key_files[0],
+        &options->trusted_key_files[1],
+    };
+    enum { COUNT = sizeof texts / sizeof texts[0] };
+    size_t size = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        size += *texts[i] ? strlen(*texts[i]) + 1 : 0;
+    }
+    char *kept = malloc(size);
+    char *to = kept;
+    for (size_t i = 0; kept && i < COUNT; i++) {
+        if (*texts[i]) {
+            const size_t length = strlen(*texts[i]) + 1;
+            memcpy(to, *texts[i], length);
+            *texts[i] = to;
+            to += length;
+        }
+    }
+    return kept;
+}
+
+/* Parses @url, the part of a URL that follows the engine's scheme. May set @ret_path also on
+ * failure; the caller frees it. */
 static kiln_status parse_url(const char *url, const kilni_store_engine *engine,
                              kilni_store_options *options, char **ret_path, kiln_error *error)
 {
@@ -388,7 +535,7 @@ static kiln_status parse_url(const char *url, const kilni_store_engine *engine,
     if (status != KILN_OK) {
         return status;
     }
-    *ret_path = strdup(path);
+    *ret_path = keep_texts(path, options);
     if (!*ret_path) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
     }
@@ -399,6 +546,26 @@ static kiln_status parse_url(const char *url, const kilni_store_engine *engine,
                                "backend=%s: only layout=onednn has backends", options->backend);
     }
     return status;
+}
+
+/* Sets and checks the options that depend on the engine or on other options. */
+static kiln_status complete_options(const kilni_store_engine *engine, kilni_store_options *options,
+                                    kiln_error *error)
+{
+    if (options->max_entry_bytes == 0) {
+        options->max_entry_bytes =
+            engine->max_entry_bytes > 0 ? engine->max_entry_bytes : DEFAULT_MAX_ENTRY_BYTES;
+    }
+    if (!engine->needs_trust || options->trusts_any || options->key_file ||
+        options->secret_key_file) {
+        return KILN_OK;
+    }
+    /* Without a key to sign with, nothing is put: nobody would believe an entry that is not signed.
+     */
+    options->flags |= KILN_STORE_READONLY;
+    return options->trusted_key_files[0] || options->trusted_key_files[1]
+               ? KILN_OK
+               : kilni_signers_refuse(engine->noun, error);
 }
 
 kiln_status kilni_location_parse(const char *location, const kiln_store_params *params,
@@ -422,6 +589,9 @@ kiln_status kilni_location_parse(const char *location, const kiln_store_params *
         status = where.engine ? parse_url(location + strlen(where.engine->scheme), where.engine,
                                           &where.options, &where.path, error)
                               : complain_of_scheme(location, error);
+    }
+    if (status == KILN_OK) {
+        status = complete_options(where.engine, &where.options, error);
     }
     if (status != KILN_OK) {
         free(where.path);

@@ -15,12 +15,13 @@
 #define FIRST_SLEEP_NS 100000u
 #define LONGEST_SLEEP_NS 50000000u
 
-/* How often a file is opened again because the process forked in the meantime. */
+/* How many times the opening of a file is tried; a try fails if the process forks in the meantime.
+ */
 #define OPEN_TRIES 16
 
-/* Guards the three variables below. It is locked before fork and unlocked after it on both sides.
- * No thread holds it over a system call: a file server that does not answer must not block the
- * application's fork. */
+/* Guards the two variables below. It is locked before fork, and unlocked after it in both
+ * processes. No thread holds it during a system call, because a file server that does not answer
+ * must not block the application's fork. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_lock *first_lock; /* of all open locks */
 static unsigned fork_count;
@@ -36,12 +37,13 @@ static void after_fork_in_parent(void)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* Locks may be on the stacks of threads that do not exist in the child. Other threads may get that
- * memory, so no lock is touched again except by kilni_lock_close. */
+/* Locks may be on the stacks of threads that do not exist in the child, and new threads may get the
+ * memory of these stacks. So the child does not access the locks later, except in kilni_lock_close.
+ */
 static void after_fork_in_child(void)
 {
     for (kilni_lock *lock = first_lock; lock; lock = lock->next) {
-        kilni_owned_file_close(&lock->held);
+        kilni_owned_descriptor_close(&lock->held);
         lock->is_listed = false;
     }
     first_lock = NULL;
@@ -61,8 +63,8 @@ static unsigned count_forks(void)
     return count;
 }
 
-/* Adds a lock to the list, unless the process forked since forks_before: a child would have a copy
- * that is not in its list. */
+/* Adds a lock to the list. Fails if the process has forked since @forks_before was read: the child
+ * then has a copy of the descriptor that is not in its list. */
 static bool enlist(kilni_lock *lock, unsigned forks_before)
 {
     pthread_mutex_lock(&list_lock);
@@ -97,7 +99,7 @@ static void unlist(kilni_lock *lock)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* Opens and trusts a lock's file. */
+/* Opens a lock's file, and checks that it can be trusted. */
 static kiln_status open_trusted(int directory, const char *path, int flags, int *ret_file,
                                 struct stat *ret_stat)
 {
@@ -119,8 +121,9 @@ static kiln_status open_trusted(int directory, const char *path, int flags, int 
     return KILN_OK;
 }
 
-/* Nothing is locked yet. So it does no harm if a child has a copy of this descriptor: this process
- * closes its own and opens the file again. */
+/* Opens a lock's file and adds the lock to the list. Nothing is locked yet, so it does no harm if a
+ * child has a copy of the descriptor. In that case this process closes its own descriptor and opens
+ * the file again. */
 static kiln_status open_and_enlist(int directory, const char *path, int flags, bool is_brief,
                                    kilni_lock *ret_lock, struct stat *ret_stat)
 {
@@ -132,10 +135,10 @@ static kiln_status open_and_enlist(int directory, const char *path, int flags, b
             return status;
         }
         ret_lock->is_brief = is_brief;
-        ret_lock->held =
-            (kilni_owned_file){.file = file, .device = ret_stat->st_dev, .inode = ret_stat->st_ino};
+        ret_lock->held = (kilni_owned_descriptor){
+            .file = file, .device = ret_stat->st_dev, .inode = ret_stat->st_ino};
         if (!is_brief) {
-            kilni_owned_file_move_up(&ret_lock->held);
+            kilni_owned_descriptor_move_up(&ret_lock->held);
         }
         if (enlist(ret_lock, forks_before)) {
             return KILN_OK;
@@ -212,13 +215,15 @@ kiln_status kilni_lock_take(kilni_lock *lock, short type, off_t first, off_t cou
 void kilni_lock_close(kilni_lock *lock)
 {
     const bool is_ours =
-        lock->is_brief ? lock->held.file >= 0 : kilni_owned_file_is_intact(&lock->held);
+        lock->is_brief ? lock->held.file >= 0 : kilni_owned_descriptor_is_intact(&lock->held);
     const int file = is_ours ? lock->held.file : -1;
     if (is_ours) {
-        /* If a child that ran no fork handlers has a copy, closing alone would not unlock. */
+        /* A child that ran no fork handlers may have a copy of the descriptor. Then the range stays
+         * locked unless it is unlocked explicitly. */
         kilni_os()->lock(file, F_UNLCK, 0, 0);
     }
-    /* A child that is forked from here on may keep a copy, which locks nothing any more. */
+    /* A child that is forked from here on may keep a copy of the descriptor, which no longer locks
+     * anything. */
     unlist(lock);
     lock->held.file = -1;
     if (is_ours) {

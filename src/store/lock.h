@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Locks between processes: open-file-description locks on byte ranges of a file. Each kilni_lock
- * opens its file anew, because one open file description may lock the same byte twice. The system
- * releases a lock when its process dies. A forked child closes its copies at once, so that it
- * cannot keep a dead parent's lock.
+ * opens its file itself, because two locks of one open file description do not exclude each other.
+ * The system releases a lock when its process ends. A forked child closes its copies of the
+ * descriptors at once. Otherwise it would keep a lock after the parent has ended.
  */
 #pragma once
 
@@ -14,17 +14,17 @@
 
 #include <kiln/status.h>
 
-#include "os/owned_file.h"
+#include "os/owned_descriptor.h"
 
 typedef struct kilni_lock {
-    kilni_owned_file held; /* none in a forked child */
-    bool is_listed;        /* false in a forked child */
+    kilni_owned_descriptor held; /* none in a forked child */
+    bool is_listed;              /* false in a forked child */
     bool is_brief;
     struct kilni_lock *previous, *next;
 } kilni_lock;
 
-/* Opens a lock's file. It must be a regular file of this user's (or of root's, if it is only read)
- * that nobody else may write. The struct must not move until kilni_lock_close.
+/* Opens a lock's file. It must be a regular file that belongs to this user (or to root, if it is
+ * only read) and that nobody else may write. The struct must not move until kilni_lock_close.
  *
  * @directory  the path is relative to it, or AT_FDCWD
  * @flags      O_RDONLY or O_RDWR, with or without O_CREAT (mode 0600)
@@ -32,14 +32,14 @@ typedef struct kilni_lock {
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lock *ret_lock);
 
-/* The same for a lock that the calling function closes again: the descriptor is neither moved out
- * of the application's way nor checked before it is closed.
+/* As kilni_lock_open, for a lock that is closed before the calling function returns. Therefore the
+ * descriptor is neither moved to a high number nor checked before it is closed.
  *
  * @ret_stat  of the opened file; may be NULL */
 kiln_status kilni_lock_open_briefly(int directory, const char *path, int flags,
                                     kilni_lock *ret_lock, struct stat *ret_stat);
 
-/* Locks a range. Sleeps between attempts.
+/* Locks a range of bytes. Sleeps between attempts.
  *
  * @type     F_RDLCK or F_WRLCK
  * @count    in bytes; 0: up to the end of all files

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of engines, and opening a store by its location.
+ * Opens a store by its location. This file contains the list of all engines.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,13 @@
 #include "store/dir/dir.h"
 #include "store/location.h"
 #include "store/pack/pack.h"
+#include "store/remote/remote.h"
 
-/* The first engine takes a path that is not a URL. */
-static const kilni_store_engine *const engines[] = {&kilni_dir_engine, &kilni_pack_engine, NULL};
+/* The first engine opens a location that is a path and not a URL. */
+static const kilni_store_engine *const engines[] = {
+    &kilni_dir_engine,    &kilni_pack_engine,         &kilni_redis_engine,
+    &kilni_rediss_engine, &kilni_redis_socket_engine, &kilni_http_engine,
+    &kilni_https_engine,  &kilni_s3_engine,           NULL};
 
 kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                             kiln_store **ret_store, kiln_error *error)

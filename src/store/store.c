@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public calls: what all kinds of stores have in common.
+ * The public calls on a store. They do everything that is the same for all engines.
  */
 #include "store/store.h"
 
@@ -12,20 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kiln/signature.h>
+
 #include "base/error.h"
-#include "base/params.h"
+#include "base/sized_struct.h"
 #include "entry/entry.h"
 #include "os/file_limit.h"
 #include "store/engine.h"
 #include "store/key_file.h"
-#include "store/missed.h"
+#include "store/last_miss.h"
+#include "store/signing/signers.h"
+
+#define SENT_LEVEL 3 /* of compression */
 
 static bool is_writable(const kiln_store *store)
 {
     return store->capabilities & KILNI_STORE_WRITABLE;
 }
 
-/* Reads the signing key from a key file; sets NULL if @path is NULL. */
+/* Reads the signing key from a key file; sets *@ret_key to NULL if @path is NULL. */
 static kiln_status read_signing_key(const char *path, kilni_signing_key **ret_key,
                                     kiln_error *error)
 {
@@ -54,25 +59,49 @@ static void forget_signing_key(kilni_signing_key *key)
     }
 }
 
-/* The key is read first: without it, no directory is created and no entry is trusted. */
+/* The key file is read first. If it cannot be read, no directory is created and no entry is
+ * trusted. */
 kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *path,
                                   const kilni_store_options *options, kiln_store **ret_store,
                                   kiln_error *error)
 {
     kilni_signing_key *key;
+    kilni_signers *signers = NULL;
     kiln_status status = read_signing_key(options->key_file, &key, error);
     if (status != KILN_OK) {
         return status;
     }
+    if (engine->needs_trust) {
+        status = kilni_signers_read(options, engine->noun, &signers, error);
+    }
     kilni_store_options kept = *options;
-    kept.key_file = NULL;
+    kept.key_file = kept.secret_key_file = NULL;
+    memset(kept.trusted_key_files, 0, sizeof kept.trusted_key_files);
     kiln_store *store;
-    status = engine->open(path, &kept, &store, error);
+    status = status == KILN_OK ? engine->open(path, &kept, &store, error) : status;
     if (status != KILN_OK) {
+        kilni_signers_free(signers);
         forget_signing_key(key);
         return status;
     }
+    store->options.password_file = NULL;
+    store->options.token_file = NULL;
+    store->options.password = NULL;
+    store->options.credentials_file = NULL;
+    store->options.access_key = NULL;
+    store->options.secret_key = NULL;
+    store->options.session_token = NULL;
+    store->options.endpoint = NULL;
+    store->options.region = NULL;
+    store->options.ca_file = NULL;
+    store->options.certificate_file = NULL;
+    store->options.certificate_key_file = NULL;
+    store->options.state_folder = NULL;
     store->signing_key = key;
+    store->signers = signers;
+    if (signers && signers->can_sign) {
+        store->capabilities |= KILNI_STORE_VOUCHES;
+    }
     *ret_store = store;
     return KILN_OK;
 }
@@ -83,7 +112,9 @@ void kiln_store_close(kiln_store **store)
         return;
     }
     kilni_signing_key *key = (*store)->signing_key;
+    kilni_signers *signers = (*store)->signers;
     (*store)->ops->close(*store);
+    kilni_signers_free(signers);
     forget_signing_key(key);
     *store = NULL;
 }
@@ -96,16 +127,17 @@ static void count_if_damaged(kiln_store *store, kiln_status status)
     }
 }
 
-/* A request must have a request's key, and no other entry may. Listings find requests by key and
- * show them by kind, so a contradictory entry would be counted but not listed. */
+/* Whether an entry's kind fits its key: a capture request must have a request's key, and no other
+ * entry may have one. Listings find requests by key and show them by kind, so an entry whose kind
+ * does not fit its key would be counted but not listed. */
 static bool has_kind_of_key(const kiln_entry *entry)
 {
     return (kiln_entry_kind_of(entry) == KILN_ENTRY_REQUEST) ==
            kilni_store_is_request(kiln_entry_key(entry));
 }
 
-/* Passes on an engine's answer: sets @ret_entry to @found, if that may be returned to the caller.
- */
+/* Passes an engine's answer to the caller: sets @ret_entry to @found if the caller may have the
+ * entry. Returns the status for the caller. */
 static kiln_status hand_out(kiln_status status, kiln_entry *found, kiln_entry **ret_entry)
 {
     if (status == KILN_OK && !has_kind_of_key(found)) {
@@ -118,8 +150,19 @@ static kiln_status hand_out(kiln_status status, kiln_entry *found, kiln_entry **
     return status;
 }
 
-kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, bool is_again,
-                             kiln_entry **ret_entry, size_t *ret_fill)
+static kiln_status ask(kiln_store *store, const kiln_key *key, const kiln_store *missed_in,
+                       kiln_entry **ret_entry, size_t *ret_fill)
+{
+    if (missed_in == store) {
+        return KILN_MISS;
+    }
+    return missed_in && store->ops->get_elsewhere
+               ? store->ops->get_elsewhere(store, key, missed_in, ret_entry, ret_fill)
+               : store->ops->get(store, key, ret_entry, ret_fill);
+}
+
+kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_lease *lease,
+                             bool is_again, kiln_entry **ret_entry, size_t *ret_fill)
 {
     size_t fill = 0;
     *ret_fill = 0;
@@ -127,7 +170,7 @@ kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, bool is_aga
         return KILN_MISS;
     }
     kiln_entry *found = NULL;
-    kiln_status status = store->ops->get(store, key, &found, &fill);
+    kiln_status status = ask(store, key, lease ? lease->missed_in : NULL, &found, &fill);
     status = hand_out(status, found, ret_entry);
     if (status == KILN_OK) {
         *ret_fill = fill;
@@ -151,7 +194,7 @@ kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **
         return KILN_E_INVALID;
     }
     size_t fill;
-    const kiln_status status = kilni_store_find(store, key, false, ret_entry, &fill);
+    const kiln_status status = kilni_store_find(store, key, NULL, false, ret_entry, &fill);
     if (status == KILN_OK) {
         kilni_store_fill(store, fill, key, *ret_entry);
     }
@@ -167,14 +210,24 @@ static kiln_status put(kiln_store *store, const kiln_entry *entry)
     return store->ops->put(store, entry);
 }
 
-static kiln_status sign_and_put(kiln_store *store, const kiln_entry *entry)
+/* Converts an entry to the form that the store keeps, and puts it. If the entry leaves the machine,
+ * it is compressed, and the long parts of its key are replaced by digests. If the store has a key
+ * to sign with, the entry is signed. */
+static kiln_status prepare_and_put(kiln_store *store, const kiln_entry *entry)
 {
-    kiln_entry *with_mac = NULL;
-    kiln_status status = kilni_entry_sign(entry, store->signing_key, &with_mac);
+    const bool is_sent = store->capabilities & KILNI_STORE_SENDS;
+    kilni_entry_signer signer;
+    const bool has_signers = kilni_signers_prepare(store->signers, &signer);
+    const kilni_entry_form form = {.is_stripped = is_sent,
+                                   .level = is_sent ? SENT_LEVEL : 0,
+                                   .signing_key = store->signing_key,
+                                   .signer = has_signers ? &signer : NULL};
+    kiln_entry *prepared = NULL;
+    kiln_status status = kilni_entry_prepare(entry, &form, &prepared);
     if (status == KILN_OK) {
-        status = put(store, with_mac);
+        status = put(store, prepared);
     }
-    kiln_entry_release(&with_mac);
+    kiln_entry_release(&prepared);
     return status;
 }
 
@@ -199,11 +252,11 @@ kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
         return KILN_E_FULL;
     }
     kiln_status status = KILN_OK;
-    /* One limit around all that a put writes. The cleanup handler also runs if a log callback
-     * throws. */
+    /* The limit is set once for everything that a put writes. The cleanup handler also runs if a
+     * log callback throws an exception. */
     kilni_file_limit_begin();
     pthread_cleanup_push(leave_file_limit, NULL);
-    status = store->signing_key ? sign_and_put(store, entry) : put(store, entry);
+    status = prepare_and_put(store, entry);
     pthread_cleanup_pop(1);
     if (status == KILN_OK && !kilni_store_is_request(kiln_entry_key(entry))) {
         atomic_fetch_add_explicit(&store->counts.puts, 1, memory_order_relaxed);
@@ -258,7 +311,7 @@ kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info)
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_params_copy_out(ret_info, &info, sizeof info) ? KILN_OK : KILN_E_INVALID;
+    return kilni_sized_struct_copy_out(ret_info, &info, sizeof info) ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry)
@@ -308,10 +361,10 @@ kiln_status kiln_store_get_stat(kiln_store *store, uint32_t flags, kiln_store_st
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_params_copy_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
+    return kilni_sized_struct_copy_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
 }
 
-kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta)
+kiln_status kiln_store_add_stats(kiln_store *store, const kiln_stats *delta)
 {
     if (!delta) {
         return KILN_E_INVALID;
@@ -319,14 +372,14 @@ kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta)
     if (!store) {
         return KILN_OK;
     }
-    return is_writable(store) ? store->ops->account(store, delta) : KILN_E_READONLY;
+    return is_writable(store) ? store->ops->add_stats(store, delta) : KILN_E_READONLY;
 }
 
 #define TRIM_FLAGS (KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN | KILN_TRIM_NEWER)
 
 static kiln_status read_trim_params(const kiln_trim_params *given, kiln_trim_params *ret_params)
 {
-    kiln_status status = kilni_params_copy(given, ret_params, sizeof *ret_params);
+    kiln_status status = kilni_sized_struct_copy(given, ret_params, sizeof *ret_params);
     if (status == KILN_OK && (ret_params->flags & ~TRIM_FLAGS)) {
         status = KILN_E_UNSUPPORTED;
     }
@@ -336,7 +389,7 @@ static kiln_status read_trim_params(const kiln_trim_params *given, kiln_trim_par
 kiln_status kiln_store_trim(kiln_store *store, const kiln_trim_params *params,
                             kiln_trim_report *ret_report)
 {
-    if (!params || (ret_report && !kilni_params_have_size(ret_report))) {
+    if (!params || (ret_report && !kilni_sized_struct_is_valid(ret_report))) {
         return KILN_E_INVALID;
     }
     kiln_trim_params wanted;
@@ -349,7 +402,7 @@ kiln_status kiln_store_trim(kiln_store *store, const kiln_trim_params *params,
         status = store->ops->trim ? store->ops->trim(store, &wanted, &report) : KILN_E_UNSUPPORTED;
     }
     if (status == KILN_OK && ret_report) {
-        kilni_params_copy_out(ret_report, &report, sizeof report);
+        kilni_sized_struct_copy_out(ret_report, &report, sizeof report);
     }
     return status;
 }
@@ -367,7 +420,7 @@ static const char *why_not(kiln_status status)
     case KILN_E_CORRUPT:
         return "its bytes are damaged, or it has another entry's name";
     case KILN_E_UNAUTHENTICATED:
-        return "it is not signed, or not with this key";
+        return "it is not signed, or not with this key or a trusted one, or no longer valid";
     case KILN_E_DENIED:
         return "the file is not trusted: owner, mode or kind";
     default:
@@ -403,7 +456,7 @@ static int verify_item(void *user, kiln_item *item)
 kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
                               kiln_verify_report *ret_report)
 {
-    if (!ret_report || !kilni_params_have_size(ret_report)) {
+    if (!ret_report || !kilni_sized_struct_is_valid(ret_report)) {
         return KILN_E_INVALID;
     }
     verification work = {.report = report, .user = user};
@@ -413,7 +466,7 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
     if (status == KILN_OK) {
         status = work.status;
     }
-    kilni_params_copy_out(ret_report, &work.result, sizeof work.result);
+    kilni_sized_struct_copy_out(ret_report, &work.result, sizeof work.result);
     return status;
 }
 
@@ -422,7 +475,7 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
 static kiln_status sign(const kiln_store *store, kiln_entry **entry)
 {
     kiln_entry *plain = *entry;
-    kiln_status status = kilni_entry_sign(plain, store->signing_key, entry);
+    kiln_status status = kilni_entry_add_mac(plain, store->signing_key, entry);
     if (status == KILN_OK) {
         kiln_entry_release(&plain);
     }
@@ -436,7 +489,7 @@ void kilni_store_note_miss(kiln_store *store, const kiln_key *key)
         return;
     }
     kiln_entry *miss = NULL;
-    kiln_status status = kilni_missed_entry_of(key, &miss);
+    kiln_status status = kilni_last_miss_entry_of(key, &miss);
     if (status == KILN_OK && store->signing_key) {
         status = sign(store, &miss);
     }
@@ -460,7 +513,7 @@ kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key, int6
     kiln_entry *miss = NULL;
     kiln_status status = store->ops->last_miss(store, &miss);
     if (status == KILN_OK) {
-        status = kilni_missed_key_of(miss, ret_key);
+        status = kilni_last_miss_key_of(miss, ret_key);
     }
     if (status == KILN_OK) {
         *ret_missed_s = kiln_entry_provenance(miss).created_s;
@@ -493,6 +546,13 @@ kiln_status kilni_store_remove_judged(kiln_store *store, const kiln_key *key,
         return KILN_MISS;
     }
     return is_writable(store) ? store->ops->remove(store, key, judged) : KILN_E_READONLY;
+}
+
+bool kilni_store_may_merge(const kiln_store *store, const kiln_entry *found)
+{
+    kiln_signature signature = {.struct_size = sizeof signature};
+    return !(kilni_store_capabilities(store) & KILNI_STORE_VOUCHES) &&
+           kiln_entry_get_signature(found, &signature) == KILN_MISS;
 }
 
 uint32_t kilni_store_capabilities(const kiln_store *store)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all kinds of stores share. The public calls (store.c) check arguments, enforce limits and
- * count; an engine behind kilni_store_ops does the rest.
+ * What all store engines share. The public calls (store.c) check arguments, enforce limits and
+ * count. The engine's functions in kilni_store_ops do everything else.
  */
 #pragma once
 
@@ -13,18 +13,27 @@
 #include <kiln/store.h>
 #include <kiln/store_tools.h>
 
-/* What a store can do. Callers decide by these, never by an engine's name. */
+/* The capabilities of a store. Callers look at these, never at an engine's name. */
 enum {
-    KILNI_STORE_LEASES = 1u,   /* one builder among all processes */
+    KILNI_STORE_LEASES = 1u,   /* it has leases, so that only one process builds a key */
     KILNI_STORE_WRITABLE = 2u, /* puts and removals may succeed */
-    KILNI_STORE_TOTALS = 4u    /* the counters of all processes are kept */
+    KILNI_STORE_TOTALS = 4u,   /* it keeps the counters of all processes */
+    /* Entries leave the machine, so they are put compressed, and with the long parts of their keys
+     * as digests. */
+    KILNI_STORE_SENDS = 8u,
+    /* Users other than this one and root may have written the entries: packs are shipped, and
+     * servers are shared. Such a store has a signing key if its entries are authenticated. */
+    KILNI_STORE_FOREIGN = 16u,
+    /* Entries are signed when they are put, but an entry that is found may have a different
+     * signature, or none. */
+    KILNI_STORE_VOUCHES = 32u
 };
 
 /* What a chain writes to a writable tier. */
 typedef enum kilni_store_write {
     KILNI_WRITE_UNSET, /* as KILNI_WRITE_ALL */
-    KILNI_WRITE_ALL,   /* what is put, and what was found in a lower tier */
-    KILNI_WRITE_FIRST, /* the same, unless a tier above has stored it */
+    KILNI_WRITE_ALL,   /* entries that are put, and entries that were found in a lower tier */
+    KILNI_WRITE_FIRST, /* the same entries, unless a tier above has stored them */
     KILNI_WRITE_NONE   /* nothing is put or removed */
 } kilni_store_write;
 
@@ -35,92 +44,127 @@ typedef enum kilni_store_layout {
     KILNI_STORE_LAYOUT_ONEDNN
 } kilni_store_layout;
 
-#define KILNI_STORE_BACKEND_SIZE 32u /* of a backend's name, with its closing zero */
+#define KILNI_STORE_BACKEND_SIZE 32u /* of a backend's name, with its terminating NUL */
 
 /* The store's parameters, with defaults filled in. */
 typedef struct kilni_store_options {
-    uint64_t max_bytes;        /* 0: nothing is stored; KILN_UNLIMITED */
-    uint32_t flags;            /* KILN_STORE_… */
-    uint32_t stamp_interval_s; /* 0: every use is stamped */
-    uint32_t policy;           /* KILN_POLICY_… */
-    uint64_t max_age_s;        /* 0: none */
-    uint64_t max_entry_bytes;  /* larger entries are neither put nor read */
+    uint64_t max_bytes;       /* 0: nothing is stored; KILN_UNLIMITED: no limit */
+    uint32_t flags;           /* KILN_STORE_… */
+    uint32_t use_interval_s;  /* 0: every use is stamped */
+    uint32_t policy;          /* KILN_POLICY_… */
+    uint64_t max_age_s;       /* 0: none */
+    uint64_t max_entry_bytes; /* larger entries are neither put nor read */
     kilni_store_layout layout;
     char backend[KILNI_STORE_BACKEND_SIZE]; /* layout "onednn": the topmost folder; "": none */
     kiln_log log;
-    kilni_store_write write; /* set by the chain that the store is a tier of */
+    kilni_store_write write; /* set by the chain in which the store is a tier */
     const char *key_file;    /* NULL: none. Set to NULL once the store is open */
+    /* For a store on a server: */
+    bool trusts_any; /* entries need no signature */
+    /* Files of keys (store/signing); NULL: none. Set to NULL once the store is open. */
+    const char *secret_key_file, *trusted_key_files[KILN_TRUSTED_KEY_FILES];
+    uint64_t signature_valid_s; /* how long new signatures are valid; 0: they do not expire */
+    /* Files, keys, and parts of the server's address; NULL: none. Set to NULL once the store is
+     * open. */
+    const char *credentials_file, *access_key, *secret_key, *session_token; /* of S3 */
+    const char *endpoint, *region;
+    const char *password_file, *token_file, *ca_file, *certificate_file, *certificate_key_file;
+    const char *password; /* of Redis; NULL: none. Set to NULL once the store is open */
+    uint64_t expire_s;    /* how long after a put the server removes the entry; 0: never */
+    /* The folder on this machine in which processes share the state of a server; NULL: the user's
+     * runtime folder. The chain sets it in its tiers. Set to NULL once the store is open. */
+    const char *state_folder;
 } kilni_store_options;
 
-/* The operations have the names of the public calls that use them. Those calls have checked that
- * pointers are not NULL, that a store is writable before it is written to, and that a put fits. */
+/* Each operation has the name of the public call that uses it. The public call has checked that no
+ * pointer is NULL, that the store is writable before it is written to, and that the entry of a put
+ * is not too large. */
 typedef struct kilni_store_ops {
     void (*close)(kiln_store *store);
-    /* Sets @ret_fill if the hit leaves something to write, which fill then does. It is 0 before. */
+    /* If the entry should then be copied to other tiers, sets @ret_fill, which is 0 before. The
+     * operation fill makes the copies. */
     kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
                        size_t *ret_fill);
-    /* NULL: a hit never leaves anything to write. */
+    /* As get, but does not ask the tier @missed_in. NULL: the store has no tiers. */
+    kiln_status (*get_elsewhere)(kiln_store *store, const kiln_key *key,
+                                 const kiln_store *missed_in, kiln_entry **ret_entry,
+                                 size_t *ret_fill);
+    /* NULL: get never sets @ret_fill. */
     void (*fill)(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
+    /* Reads and verifies the entry of a digest, without recording a use. Statuses as get;
+     * KILN_E_UNSUPPORTED: this store cannot find an entry by its digest. */
+    kiln_status (*read_digest)(kiln_store *store, const kiln_digest *digest,
+                               kiln_entry **ret_entry);
     kiln_status (*put)(kiln_store *store, const kiln_entry *entry);
-    /* @judged: as kilni_store_remove_judged; NULL: whatever the key's entry is. */
+    /* @judged: as kilni_store_remove_judged; NULL: removes the key's entry in any case. */
     kiln_status (*remove)(kiln_store *store, const kiln_key *key, const kiln_entry *judged);
     kiln_status (*contains)(kiln_store *store, const kiln_key *key);
     kiln_status (*lease)(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
                          kiln_lease **ret_lease);
     void (*lease_release)(kiln_lease *lease);
     kiln_status (*each)(kiln_store *store, kiln_item_fn visit, void *user);
-    /* As each, but visits everything that is stored: in a chain also the copies that a lookup does
-     * not reach. NULL: there are none. */
+    /* As each, but visits everything that is stored: in a chain also the copies that a look-up does
+     * not reach. NULL: the store has no such copies. */
     kiln_status (*each_copy)(kiln_store *store, kiln_item_fn visit, void *user);
     kiln_status (*each_request)(kiln_store *store, kiln_item_fn visit, void *user);
     kiln_status (*item_info)(kiln_item *item, kiln_item_info *ret_info);
     kiln_status (*item_read)(kiln_item *item, kiln_entry **ret_entry);
     kiln_status (*item_remove)(kiln_item *item);
     kiln_status (*stat)(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat);
-    kiln_status (*account)(kiln_store *store, const kiln_stats *delta);
-    /* NULL: KILN_E_UNSUPPORTED. The store is writable, or it is a dry run. */
+    kiln_status (*add_stats)(kiln_store *store, const kiln_stats *delta);
+    /* NULL: KILN_E_UNSUPPORTED. The store is writable, or the trim is a dry run. */
     kiln_status (*trim)(kiln_store *store, const kiln_trim_params *params,
                         kiln_trim_report *ret_report);
-    /* Both may be NULL: this store does not keep its last miss. @miss is made by store/missed.h. */
+    /* Both may be NULL: this store does not keep its last miss. @miss is an entry as
+     * store/last_miss.h makes it. */
     kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
     kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
 } kilni_store_ops;
 
-/* What a handle has done and not yet reported to the totals. Only counters: every access is
- * relaxed. */
+/* What this handle has done since kilni_store_take_counts was last called. These are only counters,
+ * so every access to them is relaxed. */
 typedef struct kilni_store_counts {
     _Atomic uint64_t puts, corrupt, evicted;
 } kilni_store_counts;
 
 struct kilni_signing_key;
+struct kilni_signers;
 
 /* An engine's own struct begins with this one. Everything but the counters is immutable. */
 struct kiln_store {
     const kilni_store_ops *ops;
-    /* The key by which entries must be signed; NULL: they are not signed. The public calls sign;
-     * engines pass the key to the decoder. */
+    /* The signing key of the store's entries; NULL: none. The public calls sign with it; engines
+     * pass it to the decoder. */
     struct kilni_signing_key *signing_key;
+    /* Of a store on a server: the keys with which it makes and checks signatures; NULL: it does
+     * neither. */
+    struct kilni_signers *signers;
     uint32_t capabilities; /* KILNI_STORE_… */
     kilni_store_options options;
     kilni_store_counts counts;          /* for kilni_store_take_counts */
-    _Atomic uint64_t uncounted_corrupt; /* not yet in the totals: gets do not write. Relaxed */
-    _Atomic uint32_t warned;            /* the KILNI_WARNED_… that were logged already. Relaxed */
+    _Atomic uint64_t uncounted_corrupt; /* damaged entries that are not yet in the totals, because
+                                           gets do not write. Relaxed */
+    _Atomic uint32_t warned;            /* the KILNI_WARNED_… that have been logged. Relaxed */
 };
 
 struct kiln_lease {
     const kilni_store_ops *ops;
+    /* The store, or the tier of a chain, that did not have the key's entry when it granted the
+     * lease; NULL: no such store is known. While the lease is held, the holder need not ask that
+     * store again. */
+    const kiln_store *missed_in;
 };
 
 struct kiln_item {
     kiln_store *store;
 };
 
-/* Whether a key is that of a request. Requests are stored like entries, but not counted as entries.
- */
+/* Whether a key is that of a capture request. Requests are stored like entries, but not counted as
+ * entries. */
 bool kilni_store_is_request(const kiln_key *key);
 
-/* Of two statuses of removals of one key, returns the one to report: a failure or an entry that
- * stays before a success, and a success before a miss. */
+/* Returns which of the statuses of two removals of the same key is to be reported. A failure, or an
+ * entry that stays, takes precedence over a success, and a success over a miss. */
 kiln_status kilni_store_worse_removal(kiln_status a, kiln_status b);
 
 /* As kiln_store_remove, but removes only an entry that equals @judged, which the caller has read
@@ -129,38 +173,51 @@ kiln_status kilni_store_worse_removal(kiln_status a, kiln_status b);
 kiln_status kilni_store_remove_judged(kiln_store *store, const kiln_key *key,
                                       const kiln_entry *judged);
 
+/* Whether results of an entry that was found may become part of the entry that replaces it. They
+ * may not if the new entry is signed: its signature would vouch for what somebody else has built.
+ * They also may not if the found entry is signed: the new entry would lack that signature, by which
+ * entries are found when their signer is revoked.
+ *
+ * @store  NULL: the entries are in memory alone */
+bool kilni_store_may_merge(const kiln_store *store, const kiln_entry *found);
+
 /* Returns KILNI_STORE_…; 0 for NULL. */
 uint32_t kilni_store_capabilities(const kiln_store *store);
 
-/* As kiln_store_get, for a caller that has a writer: if a lower tier of a chain has the entry, it
- * is not copied to the tiers above.
+/* As kiln_store_get, for a caller that has a kilni_writer: if a lower tier of a chain has the
+ * entry, this call does not copy it to the tiers above.
  *
- * @is_again  a damaged entry was already counted by an earlier call for this key
- * @ret_fill  what is left to write, for kilni_store_fill; 0: nothing */
-kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, bool is_again,
-                             kiln_entry **ret_entry, size_t *ret_fill);
+ * @lease     the lease that the caller holds for this key; NULL: none
+ * @is_again  an earlier call for this key has already counted a damaged entry
+ * @ret_fill  not 0: the caller may pass this value to kilni_store_fill, which copies the entry to
+ *            the tiers above */
+kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_lease *lease,
+                             bool is_again, kiln_entry **ret_entry, size_t *ret_fill);
 
-/* Writes what a find has left to write. Failures do no harm and are not reported. Threads: any.
+/* Copies an entry that kilni_store_find returned to the tiers above the tier that had it. Failures
+ * do no harm and are not reported. Threads: any.
  *
- * @entry  what the find returned for @key */
+ * @entry  what kilni_store_find returned for @key */
 void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
 
-/* Stores a key that was not found as the store's last miss, with the time, if the store's flags ask
- * for that and the store is writable. A failure does no harm. */
+/* Records @key, which was not found, and the time as the store's last miss, if the store's flags
+ * ask for that and the store is writable. A failure does no harm. */
 void kilni_store_note_miss(kiln_store *store, const kiln_key *key);
 
-/* Takes the puts, corrupt and evicted counts of this handle since the last call. The store's totals
- * contain them already, or will. Each count is returned once. */
+/* Returns how many entries this handle has put, found damaged and evicted since the last call, and
+ * resets these counts. The store adds them to its totals itself. */
 void kilni_store_take_counts(kiln_store *store, kiln_stats *ret_counts);
 
 /* Kinds of warnings. Each is logged once per store. */
 enum {
-    KILNI_WARNED_ENTRY = 1u,  /* a file that is not trusted was skipped */
-    KILNI_WARNED_TOTALS = 2u, /* the totals cannot be kept */
-    KILNI_WARNED_TRIM = 4u,   /* a trim cannot make room */
-    KILNI_WARNED_PUT = 8u,    /* an entry cannot be written */
-    KILNI_WARNED_TIER = 256u  /* the first tier of a chain is skipped; the following bits are those
-                                 of the next tiers */
+    KILNI_WARNED_ENTRY = 1u,   /* a file that is not trusted was skipped */
+    KILNI_WARNED_TOTALS = 2u,  /* the totals cannot be kept */
+    KILNI_WARNED_TRIM = 4u,    /* a trim cannot make room */
+    KILNI_WARNED_PUT = 8u,     /* an entry cannot be written */
+    KILNI_WARNED_SERVER = 16u, /* a server refuses this user */
+    KILNI_WARNED_AWAY = 32u,   /* a server does not answer */
+    KILNI_WARNED_TIER = 256u /* the first tier of a chain is skipped; the next higher bits stand for
+                                the next tiers */
 };
 
 /* Logs a warning, unless one of its kind was logged before. */

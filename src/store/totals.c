@@ -16,10 +16,10 @@
 #define VERSION 1u
 #define HEADER_SIZE (MAGIC_SIZE + 4u + 4u)
 #define CHECKSUM_SIZE 8u
-/* Later versions append fields. Fields that this version does not know are kept. */
+/* Later versions may append fields. Fields that this version does not know are kept. */
 #define MAX_FIELDS 255u
 #define MAX_FILE_SIZE (HEADER_SIZE + 8u * MAX_FIELDS + CHECKSUM_SIZE)
-/* A holder keeps the lock for microseconds, unless it is stopped. */
+/* A process holds the lock only for microseconds, unless it is stopped during that time. */
 #define LOCK_WAIT_NS 5000000u
 
 enum { FIELD_ENTRIES = 0, FIELD_BYTES = 1, FIELD_COUNTERS = 2 };
@@ -43,12 +43,12 @@ static bool is_all_zero(const unsigned char *bytes, size_t size)
     return true;
 }
 
-/* What a file holds. */
+/* What a file contains. */
 typedef enum content_kind { SOUND, EMPTY, DAMAGED, FOREIGN } content_kind;
 
 static content_kind decode(const unsigned char *bytes, size_t size, field_list *ret_fields)
 {
-    /* A power cut can leave zeros in place of the written bytes. */
+    /* A power failure can leave zeros in place of the written bytes. */
     if (size <= MAX_FILE_SIZE && is_all_zero(bytes, size)) {
         return EMPTY;
     }
@@ -73,7 +73,7 @@ static content_kind decode(const unsigned char *bytes, size_t size, field_list *
     return kilni_read_u64(&reader) == kilni_checksum(bytes, size - CHECKSUM_SIZE) ? SOUND : DAMAGED;
 }
 
-/* Reads at most @most bytes. Unless the content is SOUND, all fields are zero. */
+/* Reads at most @most bytes. If the content is not SOUND, sets all fields to zero. */
 static kiln_status load_first(int file, size_t most, field_list *ret_fields,
                               content_kind *ret_content)
 {
@@ -90,9 +90,9 @@ static kiln_status load_first(int file, size_t most, field_list *ret_fields,
     return *ret_content == FOREIGN ? KILN_E_CORRUPT : KILN_OK;
 }
 
-/* A file usually still has the size that it had when it was opened. Then one read is enough,
- * because it need not find the end of the file. The beginning of a longer file is never SOUND. The
- * second read takes one byte more than any valid file has, to detect files that are too long. */
+/* A file usually still has the size that it had when it was opened, so the first read asks only for
+ * that many bytes. If the file has grown, its beginning is never SOUND. The second read asks for
+ * one byte more than a valid file can have, to detect files that are too long. */
 static kiln_status load(int file, off_t size_before, field_list *ret_fields,
                         content_kind *ret_content)
 {
@@ -161,7 +161,7 @@ static void apply(field_list *fields, const kilni_totals_change *change)
     memcpy(&fields->values[FIELD_COUNTERS], &totals.counters, sizeof totals.counters);
 }
 
-/* Opens and locks. The caller must close the lock if the status is KILN_OK or KILN_BUSY. */
+/* Opens and locks a file. The caller must close the lock if the status is KILN_OK or KILN_BUSY. */
 static kiln_status open_locked(int directory, const char *path, int flags, short type,
                                uint64_t wait_ns, kilni_lock *ret_lock, off_t *ret_size)
 {
@@ -208,7 +208,8 @@ kiln_status kilni_totals_change_file(int directory, const char *path,
     return status;
 }
 
-/* A writer may be changing the file; the checksum shows it. */
+/* Reads the file without the lock. If a writer is changing the file at the same time, the checksum
+ * is wrong: then waits for the lock, and reads the file again. */
 static kiln_status read_unlocked(kilni_lock *lock, off_t size, field_list *ret_fields,
                                  content_kind *ret_content)
 {

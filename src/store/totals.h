@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A statistics file: counters that many processes add to, and the size of a store as far as its
- * writers know it. docs/stores.md describes its bytes.
+ * A statistics file: counters to which many processes add, and the size of the store as its writers
+ * have counted it. docs/stores.md describes the file's bytes.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ enum { KILNI_STATS_COUNT = sizeof(kiln_stats) / sizeof(uint64_t) };
 typedef struct kilni_totals {
     uint64_t entries, bytes;
     kiln_stats counters;
-    bool is_new; /* the file did not exist, was empty or damaged: the sizes are not known */
+    bool is_new; /* the file did not exist, was empty or was damaged, so the sizes are not known */
 } kilni_totals;
 
 typedef struct kilni_totals_change {
@@ -25,22 +25,22 @@ typedef struct kilni_totals_change {
     kiln_stats counters; /* to be added */
 } kilni_totals_change;
 
-/* Changes a statistics file under its lock, and creates it if necessary. A damaged file is started
- * anew; a file of another kind is left alone.
+/* Changes a statistics file under its lock, and creates the file if necessary. A damaged file is
+ * replaced. A file that is not a statistics file is not changed.
  *
  * @directory   @path is relative to it, or AT_FDCWD
- * @ret_totals  may be NULL; what the file holds now
- * Returns KILN_OK; KILN_MISS: no such directory; KILN_E_CORRUPT: a file of another kind;
+ * @ret_totals  what the file contains after the change; may be NULL
+ * Returns KILN_OK; KILN_MISS: no such directory; KILN_E_CORRUPT: not a statistics file;
  * KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL; KILN_BUSY: the lock was not free within 5 ms;
  * KILN_E_IO: also if the file system has no locks. */
 kiln_status kilni_totals_change_file(int directory, const char *path,
                                      const kilni_totals_change *change, kilni_totals *ret_totals);
 
-/* Reads a statistics file. If another process holds its lock, the content is accepted if its
- * checksum is right.
+/* Reads a statistics file. If another process holds the file's lock, the file is read without it,
+ * and the content is accepted if its checksum is right.
  *
- * Returns KILN_OK; KILN_MISS: no such file; KILN_E_CORRUPT: damaged, or a file of another kind;
- * else as above. */
+ * Returns KILN_OK; KILN_MISS: no such file; KILN_E_CORRUPT: the file is damaged, or is not a
+ * statistics file; else as kilni_totals_change_file. */
 kiln_status kilni_totals_read_file(int directory, const char *path, kilni_totals *ret_totals);
 
 /* Applies a change to totals in memory. */

@@ -13,21 +13,22 @@
 
 #include "os/clock.h"
 #include "os/file_limit.h"
+#include "os/thread.h"
 #include "store/store.h"
 #include "store/totals.h"
 
 #define FLUSH_DELAY_NS 100000000u
 #define NS_PER_S 1000000000u
-#define THREAD_STACK_BYTES (256u << 10)
 #define LOCK_RETRY_NS 100000u
 
-/* Guards the queues and states of all writers. It is held for a few instructions or the start of a
- * thread, never over I/O or a release. All writers share one lock so that fork has one to take: it
- * is locked before fork and unlocked after it on both sides. */
+/* Guards the queues and states of all writers. A thread holds it for a few instructions, or to
+ * start a thread, but never during I/O or while it releases an entry or a lease. All writers share
+ * one lock, so that the fork handlers have to take only one. It is locked before fork, and unlocked
+ * after it in both processes. */
 static pthread_mutex_t writers_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* How many forks lie between this process and the first. Only written in the child of a fork, which
- * has no other thread then; relaxed. */
+/* How many forks led from the first process to this one. It is only written in the child of a fork,
+ * when that child has no other thread; relaxed. */
 static _Atomic unsigned fork_generation;
 
 typedef struct queue_item {
@@ -43,28 +44,28 @@ struct kilni_writer {
     kiln_store *store;
     uint64_t max_queued_bytes;
     char *stats_path;
-    unsigned generation; /* of the process that the thread belongs to */
+    unsigned generation; /* the fork_generation of the process that created the writer */
     bool spares_thread;
 
-    /* Counts that are not flushed yet. Adds are relaxed: they come before the release of is_dirty,
-     * which pairs with the acquire of the flush that then takes them. */
+    /* Counts that are not flushed yet. They are added with relaxed operations before is_dirty is
+     * set (release). That store pairs with the load (acquire) before the flush that takes these
+     * counts. */
     _Atomic uint64_t pending[KILNI_STATS_COUNT];
     _Atomic bool is_dirty;
 
-    /* The rest is guarded by writers_lock. */
-    pthread_cond_t changed; /* one of the fields below, or is_dirty from false to true */
+    /* All further fields except the last two are guarded by writers_lock. */
+    pthread_cond_t changed; /* one of the fields below has changed, or is_dirty was set */
     queue_item *first, *last;
     uint64_t queued_bytes; /* of the entries that wait or are being written */
-    uint64_t flush_at_ns;  /* 0: nothing to flush was seen yet */
+    uint64_t flush_at_ns;  /* when to flush the counts; 0: no unflushed counts were seen */
     unsigned flushes_wanted, flushes_done;
     bool has_thread, has_to_stop;
     bool is_busy;     /* a thread works for this writer, outside the lock */
-    bool is_detached; /* to its thread, which closes it when the queue is empty, or at
-                         detached_until_ns */
+    bool is_detached; /* its thread closes it, at the latest at detached_until_ns */
     uint64_t detached_until_ns;
     pthread_t thread;
 
-    /* Belongs to the thread that set is_busy: counts that could not be passed on yet. */
+    /* Counts that could not be written yet. They belong to the thread that set is_busy. */
     kiln_stats for_store, for_file;
 };
 
@@ -141,8 +142,8 @@ static void take_pending(kilni_writer *writer, kiln_stats *ret_counts)
     memcpy(ret_counts, counts, sizeof counts);
 }
 
-/* Passes on what was counted. Called by the thread that set is_busy, outside the lock. What cannot
- * be passed on now goes with the next flush. */
+/* Adds the counts to the store's totals and to the statistics file. Called by the thread that set
+ * is_busy, without the lock. Counts that cannot be written now are kept for the next flush. */
 static void flush_counts(kilni_writer *writer)
 {
     kiln_stats counted;
@@ -153,7 +154,7 @@ static void flush_counts(kilni_writer *writer)
     kilni_stats_add(&writer->for_file, &counted);
     kilni_stats_add(&writer->for_file, &counted_by_store);
     if (!kilni_stats_is_zero(&writer->for_store)) {
-        kiln_status status = kiln_store_account(writer->store, &writer->for_store);
+        kiln_status status = kiln_store_add_stats(writer->store, &writer->for_store);
         if (status == KILN_OK || status == KILN_E_READONLY) {
             writer->for_store = (kiln_stats){0};
         }
@@ -183,8 +184,9 @@ static void end_work(kilni_writer *writer)
 
 static void flush_locked(kilni_writer *writer)
 {
-    /* A caller that wants a flush wants it after all that is queued. With a queue, this flush is
-     * only due by time. */
+    /* A caller of kilni_writer_drain waits for a flush that follows everything that is queued. If
+     * the queue is not empty, this flush was begun only because its time had come, and does not
+     * count for such a caller. */
     unsigned wanted = writer->first ? writer->flushes_done : writer->flushes_wanted;
     writer->flush_at_ns = 0;
     begin_work(writer);
@@ -240,7 +242,7 @@ static bool has_to_flush(kilni_writer *writer)
     return writer->flush_at_ns != 0 && kilni_clock_ns() >= writer->flush_at_ns;
 }
 
-/* Does one piece of work, or waits once. */
+/* Does one step of the work, or waits once if there is nothing to do. */
 static void work_locked(kilni_writer *writer)
 {
     bool is_dirty = atomic_load_explicit(&writer->is_dirty, memory_order_acquire);
@@ -260,7 +262,7 @@ static void work_locked(kilni_writer *writer)
     }
 }
 
-/* ---- ending ---- */
+/* ---- end ---- */
 
 static void drop_items(kilni_writer *writer, queue_item *first)
 {
@@ -276,12 +278,13 @@ static void drop_items(kilni_writer *writer, queue_item *first)
     }
 }
 
-/* No other thread works with the writer any more. What was not written is dropped and counted. */
+/* Frees a writer that no other thread uses any more. Entries that were not written are dropped and
+ * counted. */
 static void free_stopped(kilni_writer *writer)
 {
     drop_items(writer, writer->first);
-    /* In a child, the thread that waits on the condition is the parent's: it cannot be destroyed.
-     */
+    /* In a forked child, the parent's thread may still be registered as a waiter of the condition,
+     * which therefore cannot be destroyed. */
     if (!is_forked(writer)) {
         if (atomic_load_explicit(&writer->is_dirty, memory_order_acquire)) {
             flush_counts(writer);
@@ -292,7 +295,8 @@ static void free_stopped(kilni_writer *writer)
     free(writer);
 }
 
-/* A child that the writer's own thread forked, in a callback, writes nothing: the parent does. */
+/* Whether the thread continues to work. If the writer's own thread has forked, in a callback, the
+ * child writes nothing, because the parent does. */
 static bool goes_on_locked(const kilni_writer *writer)
 {
     if (is_forked(writer)) {
@@ -309,7 +313,8 @@ static void *run_thread(void *argument)
     kilni_writer *writer = argument;
     writer_of_thread = writer;
     pthread_setname_np(pthread_self(), "kiln-writer");
-    kilni_file_limit_begin(); /* once for all that this thread writes: it ends with the thread */
+    kilni_file_limit_begin(); /* set once for everything that this thread writes; ends with the
+                                 thread */
     pthread_mutex_lock(&writers_lock);
     while (goes_on_locked(writer)) {
         work_locked(writer);
@@ -326,61 +331,22 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-/* Makes it an ordinary thread, whatever its creator is: not a real-time one, not limited to its
- * creator's processors, and with a small stack. */
-static void describe_thread(pthread_attr_t *attributes)
-{
-    const struct sched_param ordinary = {0};
-    cpu_set_t processors;
-    pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
-    pthread_attr_setschedpolicy(attributes, SCHED_OTHER);
-    pthread_attr_setschedparam(attributes, &ordinary);
-    if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) {
-        pthread_attr_setaffinity_np(attributes, sizeof processors, &processors);
-    }
-    pthread_attr_setstacksize(attributes, THREAD_STACK_BYTES);
-}
-
-/* Signals of the application are blocked in this thread. */
 static bool start_thread_locked(kilni_writer *writer)
 {
-    if (writer->has_thread) {
-        return true;
+    if (!writer->has_thread) {
+        writer->has_thread = kilni_thread_start(run_thread, writer, &writer->thread);
     }
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) == 0) {
-        describe_thread(&attributes);
-        writer->has_thread = pthread_create(&writer->thread, &attributes, run_thread, writer) == 0;
-        pthread_attr_destroy(&attributes);
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return writer->has_thread;
 }
 
 /* ---- the interface ---- */
-
-static bool init_condition(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0) {
-        return false;
-    }
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    bool is_made = pthread_cond_init(condition, &attributes) == 0;
-    pthread_condattr_destroy(&attributes);
-    return is_made;
-}
 
 kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
                              kilni_writer **ret_writer)
 {
     kilni_writer_watch_forks();
     kilni_writer *writer = calloc(1, sizeof *writer);
-    if (!writer || !init_condition(&writer->changed)) {
+    if (!writer || !kilni_condition_init(&writer->changed)) {
         free(writer);
         return KILN_E_NO_MEMORY;
     }
@@ -433,8 +399,9 @@ static void prepend_locked(kilni_writer *writer, queue_item *item)
     writer->queued_bytes += item->bytes;
 }
 
-/* For a process with one thread. A program that found its entry must not wait for a fill, so fills
- * are written together with the next put, which follows a build anyway, or by a drain. */
+/* Writes an item, or queues it, in a process with one thread. A program that has found its entry
+ * must not wait for a fill. So a fill is queued, and made by a drain or after the next put, whose
+ * caller has waited for a build anyway. */
 static kiln_status enqueue_alone_locked(kilni_writer *writer, queue_item *item)
 {
     if (item->fill > 0) {
@@ -532,8 +499,9 @@ static uint64_t end_of(uint64_t timeout_ns)
     return timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
 }
 
-/* A signal handler that ends the process may have interrupted the holder of the lock, on this same
- * thread. So a drain gives up in time. */
+/* A drain may be called by a signal handler that ends the process, and the handler may have
+ * interrupted this same thread while it held the lock. So a drain waits for the lock only until its
+ * timeout. */
 static bool lock_writers_until(uint64_t end_ns)
 {
     while (pthread_mutex_trylock(&writers_lock) != 0) {
@@ -547,7 +515,7 @@ static bool lock_writers_until(uint64_t end_ns)
 
 static bool is_drained_locked(const kilni_writer *writer, unsigned flush)
 {
-    /* The difference is signed because the numbers may wrap. */
+    /* The difference is signed because the numbers may wrap around. */
     bool is_flushed = (int)(writer->flushes_done - flush) >= 0;
     return is_flushed && !writer->first && !writer->is_busy;
 }
@@ -577,8 +545,8 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     return is_drained ? KILN_OK : KILN_TIMEOUT;
 }
 
-/* The entry that is being written is completed. The leases of the others are released before that.
- */
+/* Drops what is queued and stops the thread. The leases of the dropped entries are released before
+ * the entry that is being written is complete. */
 static void stop_thread(kilni_writer *writer)
 {
     pthread_mutex_lock(&writers_lock);
@@ -620,8 +588,8 @@ void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns)
         kiln_store_close(&store);
         return;
     }
-    /* A thread cannot wait for itself, and this one is still working with the writer and the store.
-     */
+    /* This is the writer's own thread, which cannot wait for itself, and which is still using the
+     * writer and the store. */
     *writer = NULL;
     pthread_mutex_lock(&writers_lock);
     self->is_detached = true;

@@ -218,15 +218,47 @@ static void test_a_text_stays_as_it_was_without_memory(void **state)
     assert_int_equal(kilni_text_append(&text, "a"), KILN_E_NO_MEMORY);
     failing_malloc_disarm();
     assert_null(text.bytes);
+    kilni_text_done(&text);
 
     assert_int_equal(kilni_text_append(&text, "kept"), KILN_OK);
     failing_malloc_arm(1);
     assert_int_equal(kilni_text_printf(&text, "%0100d", 1), KILN_E_NO_MEMORY);
     assert_int_equal(kilni_text_reserve(&text, SIZE_MAX - 4), KILN_E_NO_MEMORY);
     failing_malloc_disarm();
+    /* Once an append has failed, later ones fail too, because the text would lack the earlier
+     * bytes. */
+    assert_int_equal(kilni_text_append(&text, "-"), KILN_E_NO_MEMORY);
     assert_string_equal(text.bytes, "kept");
     assert_int_equal(text.length, 4);
     kilni_text_done(&text);
+    assert_int_equal(kilni_text_append(&text, "new"), KILN_OK);
+    kilni_text_done(&text);
+}
+
+static void test_an_array_grows_and_stays_without_memory(void **state)
+{
+    (void)state;
+    int *items = NULL;
+    size_t capacity = 0;
+    for (int i = 0; i < 100; i++) {
+        int *grown = kilni_array_grown(items, (size_t)i, &capacity, sizeof *items);
+        assert_non_null(grown);
+        items = grown;
+        items[i] = i;
+    }
+    const size_t before = capacity;
+    failing_malloc_arm(1);
+    assert_null(kilni_array_grown(items, capacity, &capacity, sizeof *items));
+    failing_malloc_disarm();
+    assert_int_equal(capacity, before);
+    size_t huge = SIZE_MAX / 2 + 1;
+    assert_null(kilni_array_grown(items, huge, &huge, sizeof *items));
+    huge = SIZE_MAX / 4;
+    assert_null(kilni_array_grown(items, huge, &huge, sizeof *items));
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(items[i], i);
+    }
+    free(items);
 }
 
 static void test_a_reserved_text_needs_no_memory(void **state)
@@ -312,7 +344,7 @@ static void assert_hash(const void *bytes, size_t size, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* The digests that xxhsum -H2 prints. */
+/* The expected digests were printed by xxhsum -H2. */
 static void test_the_hash_is_the_standard_xxh3_128(void **state)
 {
     (void)state;
@@ -337,7 +369,7 @@ static void assert_wide_hash(kilni_hash_wide_fn *hash, kilni_hash_wide_add_fn *a
         unsigned char wide[16];
         hash(bytes, size, wide);
         assert_memory_equal(wide, whole.bytes, sizeof wide);
-        /* The state is set up and finished by the instructions that every processor has. */
+        /* The state is initialized and finalized with instructions that every processor has. */
         kilni_hasher hasher;
         kilni_hasher_begin(&hasher);
         add((XXH3_state_t *)(void *)hasher.state, bytes, size / 3);
@@ -399,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_a_text_grows),
         cmocka_unit_test(test_an_empty_text_is_a_string_after_an_append),
         cmocka_unit_test(test_a_text_stays_as_it_was_without_memory),
+        cmocka_unit_test(test_an_array_grows_and_stays_without_memory),
         cmocka_unit_test(test_a_reserved_text_needs_no_memory),
         cmocka_unit_test(test_a_cut_splits_no_character),
         cmocka_unit_test(test_integers_are_little_endian),

@@ -29,7 +29,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Its objects are freed with it. */
+/* Setting the flag removes all constants, which frees their buffers. */
 static int tear_down(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static int enabled(void)
 
 /* ---- defaults and the flag ---- */
 
-/* Runs first: nothing has been set before. */
+/* This test runs first, because nothing may have been set before. */
 static void test_on_unlimited_and_without_eviction_by_default(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void test_on_unlimited_and_without_eviction_by_default(void **state)
     put(&b, cache, keys[0], (size_t)1 << 61, 1);
     put(&b, cache, keys[1], (size_t)1 << 61, 1);
     assert_int_equal(kiln_constant_get_size(cache), (uint64_t)1 << 62);
-    assert_int_equal(outcome_of(cache, keys[0], 1), KILN_HIT);
+    assert_int_equal(outcome_of(cache, keys[0], (size_t)1 << 61), KILN_HIT);
     kiln_key_release(&keys[0]);
     kiln_key_release(&keys[1]);
 }
@@ -110,7 +110,7 @@ static void test_the_flag_sets_default_or_zero_for_all_kinds(void **state)
     kiln_key_release(&key);
 }
 
-static void test_the_flag_is_on_where_anything_has_a_capacity(void **state)
+static void test_the_flag_is_on_if_anything_has_a_capacity(void **state)
 {
     (void)state;
     assert_int_equal(kiln_constant_set_enabled(0), KILN_OK);
@@ -125,7 +125,7 @@ static void test_the_flag_is_on_where_anything_has_a_capacity(void **state)
 
 /* ---- capacity ---- */
 
-static void test_kinds_have_capacities_of_their_own(void **state)
+static void test_kinds_have_separate_capacities(void **state)
 {
     (void)state;
     assert_int_equal(constant_set_kind(KILN_ENGINE_CPU, 10240, KILN_POLICY_COST), KILN_OK);
@@ -185,14 +185,13 @@ static void test_a_device_may_have_its_own_until_its_kind_is_set(void **state)
     assert_int_equal(stats_of(cache_at(KILN_ENGINE_GPU, index)).policy, KILN_POLICY_NO_EVICT);
 }
 
-static void test_a_device_goes_by_its_handle(void **state)
+static void test_a_device_is_identified_by_its_handle(void **state)
 {
     (void)state;
     static const int handle = 1;
     uint64_t capacity;
     uint32_t first = new_index();
     uint32_t second = new_index();
-    assert_int_equal(constant_set_device(&handle, 1, KILN_POLICY_UNCHANGED), KILN_MISS);
     assert_int_equal(constant_get_device(&handle, &capacity, NULL), KILN_MISS);
     assert_int_equal(kiln_constant_bind_device(&handle, KILN_ENGINE_GPU, first), KILN_OK);
     assert_int_equal(constant_set_device(&handle, 5, KILN_POLICY_LRU), KILN_OK);
@@ -210,7 +209,45 @@ static void test_a_device_goes_by_its_handle(void **state)
     assert_int_equal(constant_get_device(&handle, &capacity, NULL), KILN_MISS);
 }
 
-static void test_what_is_no_argument_changes_nothing(void **state)
+static void test_a_device_is_set_before_a_backend_binds_it(void **state)
+{
+    (void)state;
+    static const int handle = 1;
+    uint64_t capacity;
+    uint32_t policy;
+    for (int kind_is_set = 0; kind_is_set < 2; kind_is_set++) {
+        const uint32_t index = new_index();
+        kiln_constant_cache *cache = cache_at(KILN_ENGINE_GPU, index);
+        kiln_key *key = key_of("a");
+        put(&b, cache, key, 100, 1);
+        kiln_key_release(&key);
+        assert_int_equal(constant_set_device(&handle, 6, KILN_POLICY_UNCHANGED), KILN_OK);
+        assert_int_equal(constant_set_device(&handle, 5, KILN_POLICY_LRU), KILN_OK);
+        assert_int_equal(constant_get_device(&handle, &capacity, &policy), KILN_OK);
+        assert_int_equal(capacity, 5);
+        assert_int_equal(policy, KILN_POLICY_LRU);
+        assert_int_equal(
+            constant_set_kind(kind_is_set ? KILN_ENGINE_GPU : KILN_ENGINE_CPU, 9, KILN_POLICY_COST),
+            KILN_OK);
+        assert_int_equal(kiln_constant_get_size(cache), kind_is_set ? 0 : 100);
+        assert_int_equal(kiln_constant_bind_device(&handle, KILN_ENGINE_GPU, index), KILN_OK);
+        assert_capacity_at(KILN_ENGINE_GPU, index, kind_is_set ? 9 : 5,
+                           kind_is_set ? KILN_POLICY_COST : KILN_POLICY_LRU);
+        assert_int_equal(kiln_constant_get_size(cache), 0);
+        /* A setting that was recorded before the device was bound takes effect only once. */
+        assert_int_equal(constant_set_index(KILN_ENGINE_GPU, index, 3, KILN_POLICY_FIFO), KILN_OK);
+        assert_int_equal(kiln_constant_bind_device(&handle, KILN_ENGINE_GPU, index), KILN_OK);
+        assert_capacity_at(KILN_ENGINE_GPU, index, 3, KILN_POLICY_FIFO);
+        kiln_constant_unbind_device(&handle);
+        assert_int_equal(constant_get_device(&handle, &capacity, NULL), KILN_MISS);
+    }
+    /* The handle may be reused after it was unbound. */
+    assert_int_equal(constant_set_device(&handle, 5, KILN_POLICY_LRU), KILN_OK);
+    kiln_constant_unbind_device(&handle);
+    assert_int_equal(constant_get_device(&handle, &capacity, NULL), KILN_MISS);
+}
+
+static void test_invalid_argument_changes_nothing(void **state)
 {
     (void)state;
     static const int handle = 1;
@@ -241,7 +278,7 @@ static void test_what_is_no_argument_changes_nothing(void **state)
 
 /* ---- flushes ---- */
 
-/* Returns whether a setter empties a device's cache. */
+/* Checks whether a setter empties a device's cache. */
 static void assert_flushes(kiln_constant_cache *cache, const kiln_key *key,
                            kiln_status (*set)(uint32_t index), uint32_t index)
 {
@@ -288,7 +325,7 @@ static void test_every_set_flushes(void **state)
     kiln_key *key = key_of("a");
     uint32_t index = new_index();
     kiln_constant_cache *cache = cache_at(KILN_ENGINE_GPU, index);
-    /* Each is called twice: the second time the value does not change. */
+    /* Each setter is called twice; the second call does not change the value. */
     kiln_status (*const setters[])(uint32_t) = {set_kind,   set_kind,   set_index,  set_index,
                                                 set_policy, set_policy, set_handle, set_handle,
                                                 set_flag,   set_flag};
@@ -314,7 +351,7 @@ static void test_a_set_flushes_nothing_else(void **state)
     kiln_key_release(&key);
 }
 
-static void test_a_set_leaves_what_is_in_use_alone(void **state)
+static void test_a_set_does_not_affect_constants_in_use(void **state)
 {
     (void)state;
     kiln_key *key = key_of("a");
@@ -336,7 +373,7 @@ static void test_a_set_leaves_what_is_in_use_alone(void **state)
     kiln_key_release(&key);
 }
 
-static void test_a_set_leaves_lookups_in_flight_alone(void **state)
+static void test_a_set_does_not_affect_lookups_in_flight(void **state)
 {
     (void)state;
     kiln_key *key = key_of("a");
@@ -362,7 +399,7 @@ static void test_a_set_leaves_lookups_in_flight_alone(void **state)
     kiln_key_release(&key);
 }
 
-static void test_disabling_leaves_lookups_in_flight_alone(void **state)
+static void test_disabling_does_not_affect_lookups_in_flight(void **state)
 {
     (void)state;
     kiln_key *key = key_of("a");
@@ -423,18 +460,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_on_unlimited_and_without_eviction_by_default, tear_down),
         IN_SCENE(test_the_flag_sets_default_or_zero_for_all_kinds),
-        IN_SCENE(test_the_flag_is_on_where_anything_has_a_capacity),
-        IN_SCENE(test_kinds_have_capacities_of_their_own),
+        IN_SCENE(test_the_flag_is_on_if_anything_has_a_capacity),
+        IN_SCENE(test_kinds_have_separate_capacities),
         IN_SCENE(test_the_unit_is_mib),
         IN_SCENE(test_each_device_of_a_kind_has_the_whole_budget),
         IN_SCENE(test_a_device_may_have_its_own_until_its_kind_is_set),
-        IN_SCENE(test_a_device_goes_by_its_handle),
-        IN_SCENE(test_what_is_no_argument_changes_nothing),
+        IN_SCENE(test_a_device_is_identified_by_its_handle),
+        IN_SCENE(test_a_device_is_set_before_a_backend_binds_it),
+        IN_SCENE(test_invalid_argument_changes_nothing),
         IN_SCENE(test_every_set_flushes),
         IN_SCENE(test_a_set_flushes_nothing_else),
-        IN_SCENE(test_a_set_leaves_what_is_in_use_alone),
-        IN_SCENE(test_a_set_leaves_lookups_in_flight_alone),
-        IN_SCENE(test_disabling_leaves_lookups_in_flight_alone),
+        IN_SCENE(test_a_set_does_not_affect_constants_in_use),
+        IN_SCENE(test_a_set_does_not_affect_lookups_in_flight),
+        IN_SCENE(test_disabling_does_not_affect_lookups_in_flight),
         IN_SCENE(test_a_lack_of_memory_changes_nothing),
     };
     return cmocka_run_group_tests_name("constant", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Faults of the constant tensor cache that oneDNN shipped, each with a test that this one passes.
- * "There" means oneDNN's.
+ * Faults of the constant tensor cache that oneDNN shipped. For each of them a test shows that
+ * Kiln's cache does not have it. In the comments, "there" means in oneDNN's cache.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static void test_keys_that_collide_are_two_constants(void **state)
     }
 }
 
-/* There: constants are distinguished only by the address of their weights. */
+/* There: only the address of their weights distinguishes constants. */
 static void test_new_weights_at_an_old_address_are_computed_anew(void **state)
 {
     (void)state;
@@ -85,8 +85,8 @@ static void test_a_new_context_at_an_old_address_gets_nothing_of_the_old(void **
 
 /* ---- answers ---- */
 
-/* There: the same answer for an accepted promise and for a full cache. */
-static void test_an_owner_is_told_from_who_has_to_do_without(void **state)
+/* There: an accepted promise and a full cache cause the same answer. */
+static void test_owner_and_bypass_are_distinguished(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device_with(1, KILN_POLICY_NO_EVICT);
@@ -121,8 +121,8 @@ static void test_no_size_is_too_large_to_be_refused(void **state)
     }
 }
 
-/* There: the announced size decides, but the allocated size is counted. */
-static void test_who_announces_too_little_exceeds_nothing(void **state)
+/* There: the announced size decides whether a constant fits, but the allocated size is counted. */
+static void test_understated_size_does_not_exceed_the_budget(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device_with(1, KILN_POLICY_NO_EVICT);
@@ -137,7 +137,7 @@ static void test_who_announces_too_little_exceeds_nothing(void **state)
 
 /* There: get_size, and with it each insertion and each set, waits for all producers under the
  * cache's lock; hits stall, and a producer that uses the cache deadlocks. */
-static void test_a_producer_holds_up_nobody(void **state)
+static void test_producer_delays_no_thread(void **state)
 {
     (void)state;
     uint32_t index = new_index();
@@ -180,7 +180,7 @@ static void *own_and_end(void *argument)
     return asker_ask(a);
 }
 
-static void test_a_producer_whose_thread_ended_is_succeeded(void **state)
+static void test_a_producer_whose_thread_ended_is_replaced(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device();
@@ -196,14 +196,14 @@ static void test_a_producer_whose_thread_ended_is_succeeded(void **state)
 }
 
 /* There: the result of an allocation is used without a check. */
-static void test_memory_that_is_not_there_is_a_status(void **state)
+static void test_failed_allocations_are_statuses(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device();
     kiln_key *key = key_of("a");
     kiln_ticket *ticket = own(cache, key, 10);
     kiln_constant_buffer *buffer = NULL;
-    atomic_store(&b.refused, 1);
+    atomic_store(&b.refused, 2);
     assert_int_equal(kiln_constant_buffer_new(&b.memory, 10, cache, &buffer), KILN_E_RESOURCES);
     kiln_ticket_abandon(&ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
     put(&b, cache, key, 10, 1);
@@ -218,7 +218,7 @@ static void wait_for_device(void *event)
     atomic_store((atomic_int *)event, 1);
 }
 
-static void test_what_a_device_still_writes_is_waited_for(void **state)
+static void test_memory_still_written_is_waited_for(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device();
@@ -242,7 +242,7 @@ static void test_what_a_device_still_writes_is_waited_for(void **state)
 /* ---- removal ---- */
 
 /* There: holders of handles are notified of a removal, but not of a flush. */
-static void test_a_flush_is_told_too(void **state)
+static void test_flush_notifies_too(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device();
@@ -256,7 +256,7 @@ static void test_a_flush_is_told_too(void **state)
 }
 
 /* There: nothing is removed when a compiled partition ends. */
-static void test_what_a_partition_cached_goes_with_it(void **state)
+static void test_constants_of_a_partition_are_removed_with_it(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device();
@@ -269,9 +269,9 @@ static void test_what_a_partition_cached_goes_with_it(void **state)
     kiln_key_release(&key);
 }
 
-/* There, in an earlier backend: a partition that ends removes the constant with which a different
- * partition replaced its own. */
-static void test_an_end_removes_nothing_of_who_came_after(void **state)
+/* There, in an earlier backend: a partition that ends removes its constant even if another
+ * partition has replaced it meanwhile. */
+static void test_context_end_removes_no_constants_of_later_contexts(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device();
@@ -288,7 +288,7 @@ static void test_an_end_removes_nothing_of_who_came_after(void **state)
 }
 
 /* There: a partition that was compiled while the cache was on computes wrong results once it is
- * off. Here each answer says what to do. */
+ * off. Here each answer says what the caller must do. */
 static void test_switching_between_uses_is_safe(void **state)
 {
     (void)state;
@@ -319,7 +319,7 @@ static void test_wrong_arguments_are_statuses(void **state)
 }
 
 /* There: no limit is read back as a different number. */
-static void test_what_was_set_is_read_back(void **state)
+static void test_settings_are_read_back(void **state)
 {
     (void)state;
     const uint64_t capacities[] = {
@@ -362,20 +362,20 @@ int main(void)
         IN_SCENE(test_keys_that_collide_are_two_constants),
         IN_SCENE(test_new_weights_at_an_old_address_are_computed_anew),
         IN_SCENE(test_a_new_context_at_an_old_address_gets_nothing_of_the_old),
-        IN_SCENE(test_an_owner_is_told_from_who_has_to_do_without),
+        IN_SCENE(test_owner_and_bypass_are_distinguished),
         IN_SCENE(test_no_size_is_too_large_to_be_refused),
-        IN_SCENE(test_who_announces_too_little_exceeds_nothing),
-        IN_SCENE(test_a_producer_holds_up_nobody),
+        IN_SCENE(test_understated_size_does_not_exceed_the_budget),
+        IN_SCENE(test_producer_delays_no_thread),
         IN_SCENE(test_a_failed_producer_leaves_nothing),
-        IN_SCENE(test_a_producer_whose_thread_ended_is_succeeded),
-        IN_SCENE(test_memory_that_is_not_there_is_a_status),
-        IN_SCENE(test_what_a_device_still_writes_is_waited_for),
-        IN_SCENE(test_a_flush_is_told_too),
-        IN_SCENE(test_what_a_partition_cached_goes_with_it),
-        IN_SCENE(test_an_end_removes_nothing_of_who_came_after),
+        IN_SCENE(test_a_producer_whose_thread_ended_is_replaced),
+        IN_SCENE(test_failed_allocations_are_statuses),
+        IN_SCENE(test_memory_still_written_is_waited_for),
+        IN_SCENE(test_flush_notifies_too),
+        IN_SCENE(test_constants_of_a_partition_are_removed_with_it),
+        IN_SCENE(test_context_end_removes_no_constants_of_later_contexts),
         IN_SCENE(test_switching_between_uses_is_safe),
         IN_SCENE(test_wrong_arguments_are_statuses),
-        IN_SCENE(test_what_was_set_is_read_back),
+        IN_SCENE(test_settings_are_read_back),
         IN_SCENE(test_the_variable_is_read_strictly),
     };
     return cmocka_run_group_tests_name("constant faults", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removed constants are freed when the call returns, whatever other threads are about to do with
- * them.
+ * When a call that removes constants returns, they are freed, whatever other threads were doing
+ * with them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #include "constant/constants.h"
 #include "face/onednn/constant_environment.h"
-#include "memory/fence.h"
+#include "memory/reader.h"
 #include "os/os.h"
 #include "support/child.h"
 #include "support/constant_budget.h"
@@ -25,7 +25,7 @@
 
 enum { CONTEXT = 7, OWNER = 9, SIZE = 10 };
 
-/* How long the other thread sleeps after it has done its part: a call that did not wait for it
+/* How long the other thread sleeps after its last action. A call that did not wait for the thread
  * would return during this time. */
 static const struct timespec a_rest = {.tv_nsec = 50000000};
 
@@ -35,7 +35,7 @@ typedef struct scene {
     kiln_constant_cache *cache;
     kiln_key *key;
     pthread_t thread;
-    atomic_bool is_there; /* the other thread has reached its place */
+    atomic_bool is_there; /* the other thread has reached its waiting point */
     atomic_bool is_cancelled;
     atomic_bool is_over; /* the other thread may end */
 } scene;
@@ -103,7 +103,13 @@ static void set_one(scene *s)
                      KILN_OK);
 }
 
-static void (*const removals[])(scene *) = {remove_context, remove_owner, disable, set_one};
+static void remove_one(scene *s)
+{
+    assert_int_equal(kiln_constant_remove_if_exist(s->cache, s->key), KILN_OK);
+}
+
+static void (*const removals[])(scene *) = {remove_context, remove_owner, disable, set_one,
+                                            remove_one};
 
 enum { REMOVALS = sizeof removals / sizeof removals[0] };
 
@@ -124,7 +130,7 @@ static void *look(void *argument)
     return NULL;
 }
 
-static void test_who_looks_is_waited_for(void **state)
+static void test_flush_waits_for_lookups(void **state)
 {
     scene *s = *state;
     for (int i = 0; i < REMOVALS; i++) {
@@ -153,7 +159,7 @@ static void *remove_key(void *argument)
     return NULL;
 }
 
-static void test_who_tells_a_backend_is_waited_for(void **state)
+static void test_flush_waits_for_notices(void **state)
 {
     scene *s = *state;
     s->b.memory.evicted = tell_slowly;
@@ -174,7 +180,7 @@ static void free_slowly(void *data, void *engine, void *allocator)
     backend_free(data, engine, allocator);
 }
 
-static void test_who_frees_is_waited_for(void **state)
+static void test_flush_waits_for_frees(void **state)
 {
     scene *s = *state;
     s->b.memory.free = free_slowly;
@@ -192,7 +198,8 @@ static void test_who_frees_is_waited_for(void **state)
 enum { OTHERS = 2, OTHER_KEYS = 24, CONTEXTS = 300, CONSTANTS = 4, LARGE = 64 << 10 };
 
 typedef struct crowd {
-    kiln_constant_cache *cache; /* of 16 such constants; each thread evicts others from it */
+    kiln_constant_cache
+        *cache; /* has room for 16 such constants, so each thread evicts those of other threads */
     kiln_key *keys[OTHER_KEYS];
     backend b;
     atomic_bool over;
@@ -223,7 +230,7 @@ static void *use_others(void *argument)
     return NULL;
 }
 
-/* Lets other threads run while it is about to be freed. */
+/* Lets other threads run while the buffer is about to be freed. */
 static void tell_and_rest(void *user, const kiln_constant_buffer *buffer)
 {
     backend_evicted(user, buffer);
@@ -248,7 +255,7 @@ static void live_and_end(kiln_constant_cache *cache, uint64_t context)
     assert_int_equal(atomic_load(&own_backend.evictions), CONSTANTS);
 }
 
-static void test_a_context_ends_while_others_look_and_evict(void **state)
+static void test_a_context_ends_while_other_threads_look_up_and_evict(void **state)
 {
     (void)state;
     static crowd c;
@@ -295,7 +302,7 @@ static void remove_in_notice(void *user, const kiln_constant_buffer *buffer)
     assert_int_equal(kiln_constant_set_enabled(1), KILN_OK);
 }
 
-static void test_functions_of_backends_wait_for_nobody(void **state)
+static void test_functions_of_backends_wait_for_no_thread(void **state)
 {
     scene *s = *state;
     scene other = {.key = s->key, .cache = new_device()};
@@ -334,16 +341,16 @@ static void free_and_end(void *data, void *engine, void *allocator)
     pthread_exit(NULL);
 }
 
-/* The buffer itself is lost with the function that should have freed it; LeakSanitizer calls this
- * for the leaks to ignore. */
+/* The function that should have freed the buffer never returns, so the buffer leaks. LeakSanitizer
+ * calls this function to learn which leaks to ignore. */
 const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:test_a_function_that_ends_its_thread_holds_up_nobody\n";
+    return "leak:test_function_that_ends_its_thread_delays_no_thread\n";
 }
 
-static void test_a_function_that_ends_its_thread_holds_up_nobody(void **state)
+static void test_function_that_ends_its_thread_delays_no_thread(void **state)
 {
     scene *s = *state;
     s->b.memory.user = s;
@@ -388,7 +395,7 @@ static void *remove_key_and_end(void *argument)
     return argument;
 }
 
-static void test_a_function_of_a_backend_can_not_be_cancelled(void **state)
+static void test_a_function_of_a_backend_cannot_be_cancelled(void **state)
 {
     scene *s = *state;
     s->b.memory.user = s;
@@ -404,7 +411,7 @@ static void test_a_function_of_a_backend_can_not_be_cancelled(void **state)
     assert_int_equal(backend_live(&s->b), 0);
 }
 
-/* An object of a program's own cache that ends a context. */
+/* Destroys an object of a cache that the program made. This ends a context. */
 static void end_context(void *user, void *object)
 {
     (void)object;
@@ -432,7 +439,7 @@ static void test_a_destroy_of_another_cache_waits(void **state)
     pthread_join(s->thread, NULL);
 }
 
-/* The thread that notifies is the parent's. */
+/* The thread that was notifying exists only in the parent. */
 static void disable_in_child(void)
 {
     CHECK(kiln_constant_set_enabled(0) == KILN_OK);
@@ -457,7 +464,7 @@ static int refuse(int command)
     return -1;
 }
 
-/* A thread that has looked up, and may do so again. */
+/* A thread that has used a read section, and until it ends could use one again. */
 static void *look_and_stay(void *argument)
 {
     scene *s = argument;
@@ -471,7 +478,8 @@ static void *look_and_stay(void *argument)
     return NULL;
 }
 
-/* Nothing is freed before the other thread acknowledges ordinary fences, or ends. */
+/* The system refuses the fence that runs on all threads. If Kiln's fences depend on it, nothing is
+ * freed before the other thread ends. */
 static void test_a_fence_that_is_refused_is_not_waited_for(void **state)
 {
     scene *s = *state;
@@ -492,21 +500,101 @@ static void test_a_fence_that_is_refused_is_not_waited_for(void **state)
 
 #define IN_SCENE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+/* ---- a device that runs out of memory ---- */
+
+/* A device of SIZE bytes, whose memory takes a while to free. */
+typedef struct small_device {
+    atomic_size_t used;
+    atomic_bool is_freeing;
+    atomic_int freed;
+} small_device;
+
+static void *small_allocate(size_t size, void *engine, void *allocator)
+{
+    (void)allocator;
+    small_device *device = engine;
+    if (atomic_fetch_add(&device->used, size) + size > SIZE) {
+        atomic_fetch_sub(&device->used, size);
+        return NULL;
+    }
+    size_t *data = malloc(sizeof *data);
+    *data = size;
+    return data;
+}
+
+static void small_free(void *data, void *engine, void *allocator)
+{
+    (void)allocator;
+    small_device *device = engine;
+    atomic_store(&device->is_freeing, true);
+    nanosleep(&a_rest, NULL);
+    atomic_fetch_sub(&device->used, *(size_t *)data);
+    atomic_fetch_add(&device->freed, 1);
+    free(data);
+}
+
+typedef struct small_caller {
+    pthread_t thread;
+    kiln_constant_memory memory;
+    kiln_constant_cache *cache;
+    kiln_status status;
+} small_caller;
+
+static void *allocate_half(void *argument)
+{
+    small_caller *caller = argument;
+    kiln_constant_buffer *buffer = NULL;
+    caller->status = kiln_constant_buffer_new(&caller->memory, SIZE / 2, caller->cache, &buffer);
+    if (caller->status == KILN_OK) {
+        kiln_constant_buffer_free(&buffer);
+    }
+    return NULL;
+}
+
+/* One thread evicts a constant, and is still freeing it when a second thread finds no memory and
+ * nothing to evict. */
+static void test_memory_that_another_thread_is_freeing_is_waited_for(void **state)
+{
+    scene *s = *state;
+    small_device device = {0};
+    const kiln_constant_memory memory = {.struct_size = sizeof memory,
+                                         .allocate = small_allocate,
+                                         .free = small_free,
+                                         .engine = &device};
+    kiln_ticket *ticket = own(s->cache, s->key, SIZE);
+    kiln_constant_buffer *buffer = NULL;
+    assert_int_equal(kiln_constant_buffer_new(&memory, SIZE, NULL, &buffer), KILN_OK);
+    assert_int_equal(kiln_constant_fulfil(&ticket, &buffer, 1, NULL), KILN_OK);
+    small_caller first = {.memory = memory, .cache = s->cache};
+    small_caller second = first;
+    assert_int_equal(pthread_create(&first.thread, NULL, allocate_half, &first), 0);
+    while (!atomic_load(&device.is_freeing)) {
+        sched_yield();
+    }
+    allocate_half(&second);
+    assert_int_equal(pthread_join(first.thread, NULL), 0);
+    assert_int_equal(second.status, KILN_OK);
+    assert_int_equal(first.status, KILN_OK);
+    assert_int_equal(atomic_load(&device.freed), 3);
+    assert_int_equal(atomic_load(&device.used), 0);
+}
+
 int main(void)
 {
     unsetenv(KILNI_CONSTANT_VARIABLE);
     const struct CMUnitTest tests[] = {
-        IN_SCENE(test_who_looks_is_waited_for),
-        IN_SCENE(test_who_tells_a_backend_is_waited_for),
-        IN_SCENE(test_who_frees_is_waited_for),
-        IN_SCENE(test_a_context_ends_while_others_look_and_evict),
+        IN_SCENE(test_flush_waits_for_lookups),
+        IN_SCENE(test_flush_waits_for_notices),
+        IN_SCENE(test_flush_waits_for_frees),
+        IN_SCENE(test_a_context_ends_while_other_threads_look_up_and_evict),
         IN_SCENE(test_pins_are_not_waited_for),
-        IN_SCENE(test_functions_of_backends_wait_for_nobody),
-        IN_SCENE(test_a_function_that_ends_its_thread_holds_up_nobody),
-        IN_SCENE(test_a_function_of_a_backend_can_not_be_cancelled),
+        IN_SCENE(test_functions_of_backends_wait_for_no_thread),
+        IN_SCENE(test_function_that_ends_its_thread_delays_no_thread),
+        IN_SCENE(test_a_function_of_a_backend_cannot_be_cancelled),
         IN_SCENE(test_a_destroy_of_another_cache_waits),
         IN_SCENE(test_a_child_waits_for_no_thread_of_its_parent),
         IN_SCENE(test_a_fence_that_is_refused_is_not_waited_for),
+        IN_SCENE(test_memory_that_another_thread_is_freeing_is_waited_for),
     };
     return cmocka_run_group_tests_name("constant removal", tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many threads and the constants of few devices: some compute and use, one sets capacities, one
- * removes, one binds handles. The contents of a buffer are a function of its key until it is freed,
- * so each thread can check that a buffer is the right one and alive.
+ * Many threads use the constants of few devices: some compute and use constants, one sets
+ * capacities, one removes constants, and one binds handles. The contents of a buffer are a function
+ * of its key until it is freed, so each thread can check that a buffer belongs to its key and is
+ * not freed.
  *
  *     test_constant_threads [ROUNDS]
  */
@@ -27,7 +28,7 @@
 
 enum { DEVICES = 2, KEYS = 8, USERS = 4, CAPACITY_MIB = 4, LIVE = 0x5ee7 };
 
-/* How much longer than ROUNDS it may take until each outcome has occurred. */
+/* The test runs at most this many times ROUNDS until each outcome has occurred. */
 enum { PATIENCE = 1000 };
 
 static unsigned rounds = 20000;
@@ -251,7 +252,7 @@ static void set_up_all(void)
     }
 }
 
-static void test_all_at_once(void **state)
+static void test_all_calls_at_once(void **state)
 {
     (void)state;
     static const int handle = 1;
@@ -272,7 +273,7 @@ static void test_all_at_once(void **state)
     }
     assert_int_equal(atomic_load(&wrong_line), 0);
     assert_true(all_happened());
-    /* The last set is in effect. */
+    /* The last value that was set is in effect. */
     assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, 2, KILN_POLICY_LRU), KILN_OK);
     kiln_cache_stats stats = {.struct_size = sizeof stats};
     assert_int_equal(kiln_constant_get_stats(caches[1], &stats), KILN_OK);
@@ -291,13 +292,14 @@ enum { SETTERS = 3, SET_INDEX = 50 };
 
 static pthread_barrier_t step;
 
-/* Pairs of capacity and policy, each set by one call. */
+/* Each call sets a policy and the capacity that belongs to it. */
 static uint64_t capacity_of(uint32_t policy)
 {
     return 10 + policy;
 }
 
-/* The cache behaves as the getters say, with capacity and policy of the same set. */
+/* Checks that the cache has the capacity and policy that the getters return, and that one call set
+ * both. */
 static void look_at_limits(void)
 {
     kiln_constant_cache *cache = NULL;
@@ -366,9 +368,9 @@ static void *set_slowly(void *argument)
     return NULL;
 }
 
-/* A thread that is about to set something does so only after another thread has set something else.
+/* A thread is delayed in a setter until another thread has set something else.
  */
-static void test_who_is_overtaken_looks_again(void **state)
+static void test_overtaken_setter_retries(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -395,8 +397,8 @@ static void *open_slowly(void *argument)
     return NULL;
 }
 
-/* The same while a device's cache is being made. */
-static void test_a_new_cache_has_what_was_set_meanwhile(void **state)
+/* As above, but the delayed thread is making a device's cache. */
+static void test_new_cache_gets_settings_made_meanwhile(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -443,7 +445,7 @@ static void test_one_of_many_computes(void **state)
     assert_int_equal(kiln_constant_key_new(&parts, &keys[0]), KILN_OK);
     for (uint32_t round = 0; round < 50; round++) {
         kiln_constant_cache *cache;
-        /* The device is new, too. */
+        /* Each round also uses a new device. */
         assert_int_equal(kiln_constant_cache_of(KILN_ENGINE_CPU, round, &cache), KILN_OK);
         pthread_t threads[USERS];
         atomic_store(&computed, 0);
@@ -468,10 +470,10 @@ int main(int argc, char **argv)
     }
     unsetenv(KILNI_CONSTANT_VARIABLE);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_at_once),
+        cmocka_unit_test(test_all_calls_at_once),
         cmocka_unit_test(test_the_cache_has_what_was_set_last),
-        cmocka_unit_test(test_who_is_overtaken_looks_again),
-        cmocka_unit_test(test_a_new_cache_has_what_was_set_meanwhile),
+        cmocka_unit_test(test_overtaken_setter_retries),
+        cmocka_unit_test(test_new_cache_gets_settings_made_meanwhile),
         cmocka_unit_test(test_one_of_many_computes),
     };
     return cmocka_run_group_tests_name("constant threads", tests, NULL, NULL);

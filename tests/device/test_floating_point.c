@@ -98,7 +98,7 @@ enum { ALL_MODES = sizeof all_modes / sizeof *all_modes };
 
 /* ---- tests ---- */
 
-static void test_the_default_leaves_keys_as_they_were(void **state)
+static void test_the_default_mode_adds_nothing_to_keys(void **state)
 {
     (void)state;
     assert_int_equal(fesetenv(FE_DFL_ENV), 0);
@@ -111,7 +111,7 @@ static void test_the_default_leaves_keys_as_they_were(void **state)
     assert_int_equal(fesetenv(FE_DFL_ENV), 0);
 }
 
-static void test_each_mode_has_keys_of_its_own(void **state)
+static void test_each_mode_has_separate_keys(void **state)
 {
     (void)state;
     for (size_t a = 0; a < ADDER_COUNT; a++) {
@@ -131,7 +131,7 @@ static void test_each_mode_has_keys_of_its_own(void **state)
     }
 }
 
-static void test_a_mode_is_set_without_its_flags(void **state)
+static void test_setting_a_mode_keeps_the_flags(void **state)
 {
     (void)state;
     for (size_t m = 0; m < ALL_MODES; m++) {
@@ -156,7 +156,7 @@ static void *mode_of_thread(void *ret_mode)
     return NULL;
 }
 
-static void test_threads_have_modes_of_their_own(void **state)
+static void test_threads_have_separate_modes(void **state)
 {
     (void)state;
     pthread_t thread;
@@ -166,7 +166,7 @@ static void test_threads_have_modes_of_their_own(void **state)
     assert_false(kilni_floating_point_equals(of_thread, kilni_floating_point_get()));
 }
 
-/* Reading the part of a key returns the mode in which it was made. */
+/* Reading the part of a key returns the mode in which the key was made. */
 static void test_reading(void **state)
 {
     (void)state;
@@ -211,10 +211,10 @@ static void test_invalid_modes_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_default_leaves_keys_as_they_were),
-        cmocka_unit_test(test_each_mode_has_keys_of_its_own),
-        cmocka_unit_test(test_a_mode_is_set_without_its_flags),
-        cmocka_unit_test(test_threads_have_modes_of_their_own),
+        cmocka_unit_test(test_the_default_mode_adds_nothing_to_keys),
+        cmocka_unit_test(test_each_mode_has_separate_keys),
+        cmocka_unit_test(test_setting_a_mode_keeps_the_flags),
+        cmocka_unit_test(test_threads_have_separate_modes),
         cmocka_unit_test(test_reading),
         cmocka_unit_test(test_invalid_modes_are_refused),
     };

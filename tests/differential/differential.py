@@ -23,9 +23,14 @@ import worlds as worlds_module
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 # A round has this many programs and worlds. Each world fills a store that all others then use.
 SIZES = {"nvrtc": (16, 5), "intel": (10, 4), "pocl": (5, 5)}
-# A smaller share of hits among pairs whose worlds should hit fails the run.
+# The run fails if the share of hits among pairs that should hit is smaller than this. With fewer
+# pairs than EQUAL_PAIRS_MIN the share means little, so one hit is enough.
 HITS_WANTED = 0.5
+EQUAL_PAIRS_MIN = 20
 REDUCTIONS_MAX = 8
+# The share of rounds that vary only the files that a compiler finds. Without such rounds, a program
+# would rarely meet the worlds that affect it.
+ROUNDS_ABOUT_FILES = 0.4
 
 
 def parse_arguments():
@@ -41,7 +46,7 @@ def parse_arguments():
     parser.add_argument("--resume", metavar="FILE",
                         help="continue the run recorded in the file, and record this run's progress there")
     parser.add_argument("--omit", nargs="*", metavar="PART",
-                        help="leave a part out of all keys, and check that this is found; no name: each part")
+                        help="leave a part out of all keys, and check that this causes a mismatch; no name: each part")
     parser.add_argument("--replay", nargs="*", metavar="CASE",
                         help="run only kept cases; no name: all of them")
     parser.add_argument("--keep", metavar="FOLDER", help="folder for cases of mismatches")
@@ -52,7 +57,8 @@ def parse_arguments():
 
 
 class Tally(collections.Counter):
-    """Counts of a run. A pair is a program with two worlds: one filled the store, one requests."""
+    """Counts of a run. A pair is a program in two worlds: one fills the store, the other
+    requests."""
 
     def line(self):
         return "%d pairs, %d hits, %d mismatches" % (
@@ -60,26 +66,33 @@ class Tally(collections.Counter):
 
 
 def make_worlds(draw, device, count, focus):
-    """The first world is the ordinary one, in which the most programs hit: a run that has time for
-    one store only still shows whether hits occur. Each other world is a neighbour of an earlier
-    one."""
+    """Makes worlds. The first is the ordinary one, in which the most programs hit, so that even a
+    run that has time for only one store shows whether hits occur. Each further world is a neighbour
+    of an earlier one. If worlds differ in the working directory or in the folders that are
+    searched, the first world often works in a project's folder or searches a folder by two
+    names."""
     made = [worlds_module.ordinary()]
+    if focus and "folder" in focus and draw.random() < 0.7:
+        made[0]["folder"] = "one"
+    if focus and "includes" in focus and draw.random() < 0.4:
+        made[0]["includes"] = ["none", "twin", "inc1", "inc2"]  # a folder with two names
     while len(made) < count:
         made.append(worlds_module.neighbour(draw.choice(made), draw, device, focus))
     return made
 
 
-def make_programs(draw, device, count):
-    """Some programs differ from an earlier one in one thing. None occurs twice, because it would
-    build nothing the second time."""
+def make_programs(draw, device, count, about=None):
+    """Makes programs. Some differ from an earlier one in one thing. No program occurs twice,
+    because the second one would build nothing."""
     made = []
     while len(made) < count:
         program = programs_module.vary(draw, device, draw.choice(made)) \
-            if made and draw.random() < 0.3 else programs_module.make(draw, device)
+            if made and draw.random() < 0.3 else programs_module.make(draw, device, about)
         if program not in made:
             made.append(program)
-    # See reduction.are_binaries_numbered.
-    return sorted(made, key=lambda program: program["link"])
+    # See reduction.are_binaries_numbered. The results of programs after one with a lasting option
+    # are not kept.
+    return sorted(made, key=lambda program: (program["link"], "--restrict" in program["options"]))
 
 
 class Round:
@@ -91,13 +104,15 @@ class Round:
         self.tally = Tally()
         self.draw = random.Random("%d %s %d" % (seed, self.device, number))
         program_count, world_count = SIZES[self.device]
-        self.programs = make_programs(self.draw, self.device, program_count)
+        if not focus and self.draw.random() < ROUNDS_ABOUT_FILES:
+            focus = list(worlds_module.ABOUT_FILES)
+        self.programs = make_programs(self.draw, self.device, program_count, worlds_module.subject(focus))
         self.worlds = make_worlds(self.draw, self.device, world_count, focus)
         self.plain = []
 
     def compile_plainly(self):
-        """Compiles in each world without Kiln. Drops a program that ends its process. Replaces a
-        world in which several programs do so by the ordinary one."""
+        """Compiles in each world without Kiln. Drops a program that ends its process. If several
+        programs do so in a world, the ordinary world replaces that world."""
         self.plain = []
         endings = collections.Counter()
         while len(self.plain) < len(self.worlds):
@@ -110,7 +125,7 @@ class Round:
             if endings[place] > 2 or len(self.programs) < 2:
                 self.tally["worlds that end the process without Kiln"] += 1
                 if not any(self.worlds[place].values()):
-                    raise runner.Failure("the ordinary world ends: " + result.complaint)
+                    raise runner.Failure("the process ends in the ordinary world: " + result.complaint)
                 self.worlds[place] = worlds_module.ordinary()
                 continue
             self.tally["programs that end their process without Kiln"] += 1
@@ -118,8 +133,8 @@ class Round:
             self.plain = []
 
     def compare(self, histories, place, result, counts=True):
-        """Compares a result with the one without Kiln in the same world. @histories: the worlds
-        that filled the store, in order; none: this world filled it, and it was empty before."""
+        """Compares a result with the result without Kiln in the same world. @histories: the worlds
+        that filled the store, in order. If there is none, the store was empty before this world."""
         world, plain = self.worlds[place], self.plain[place]
         count = len(self.programs)
         equal = all(worlds_module.are_equal_in_what_counts(self.worlds[h], world, self.device)
@@ -146,10 +161,10 @@ class Round:
                 self.tally["compilations"] += 1
                 for o in outcome:
                     if o.startswith("passed-through"):
-                        self.tally["passed through"] += 1
+                        self.tally[o.replace("-", " ", 1)] += 1
 
     def agree(self, plain, result, line, world, history_count):
-        """Whether a line is the same in both results."""
+        """Returns whether a line is the same in both results."""
         if line >= len(result.lines):
             return False
         if plain.lines[line] == result.lines[line]:
@@ -162,7 +177,7 @@ class Round:
             reduction.without_binaries(result.lines[line])
 
     def is_late(self):
-        """Whether time is up, so that the rest of the round is dropped."""
+        """Returns whether time is up, so that the rest of the round is dropped."""
         return time.monotonic() > self.end
 
     def run(self):
@@ -179,7 +194,7 @@ class Round:
                 result = self.site.run(self.worlds[place], self.programs, store, True)
                 self.compare([filled], place, result)
             self.site.drop_store(store)
-        # One store for all worlds, in random order with repetitions.
+        # Runs all worlds with the same store, in random order and with repetitions.
         common = self.site.new_store()
         order = [self.draw.randrange(len(self.worlds)) for _ in range(len(self.worlds))]
         for step, place in enumerate(order):
@@ -193,17 +208,23 @@ class Round:
 
 
 class Mismatches:
-    """The mismatches found: checked against variation without Kiln, reduced, and reported once for
-    each kind."""
+    """Drops mismatches that also vary without Kiln, reduces the others, and reports each kind
+    once."""
 
     def __init__(self, keep):
         self.keep = keep
         self.kinds = []  # (dimensions, fields)
         self.unstable = collections.Counter()
-        self.moods = {}  # (world, program): the fields that vary without Kiln
+        self.variations = {}  # (world, program): the fields that vary without Kiln
 
     def __call__(self, round_, histories, world, program, plain_lines, kiln_lines):
         fields = reduction.differing_fields(plain_lines, kiln_lines)
+        fresh = reduction.fresh_fields(round_.site, world, program, plain_lines, kiln_lines)
+        for field in fresh:
+            self.unstable[field + ", as in a process of its own"] += 1
+        fields -= fresh
+        if not fields:
+            return
         dimensions = set()
         for history in histories:
             dimensions |= set(worlds_module.difference(history, world))
@@ -212,10 +233,10 @@ class Mismatches:
                 self._count(round_)
                 return
         place = (json.dumps(world, sort_keys=True), json.dumps(program, sort_keys=True))
-        if place not in self.moods:
-            self.moods[place] = reduction.unstable_fields(round_.site, world, program,
+        if place not in self.variations:
+            self.variations[place] = reduction.unstable_fields(round_.site, world, program,
                                                           round_.programs)
-        unstable = self.moods[place]
+        unstable = self.variations[place]
         if fields <= unstable:
             for field in fields:
                 self.unstable[field] += 1
@@ -225,19 +246,19 @@ class Mismatches:
             return
         case = reduction.reduce(round_.site, histories, world, program, round_.programs)
         self.kinds.append((case.dimensions(), fields | case.fields))
-        case.tell(self.keep)
+        case.report(self.keep)
 
     def _count(self, round_):
         round_.tally["mismatches"] += 1
 
 
-def end_orderly(_number, _frame):
+def end_with_cleanup(_number, _frame):
     sys.exit(1)
 
 
 def work(arguments, setting, end, job, numbers, queue):
-    """The process of a job: runs the rounds whose numbers it receives."""
-    signal.signal(signal.SIGTERM, end_orderly)
+    """The main function of a job's process: runs the rounds whose numbers it receives."""
+    signal.signal(signal.SIGTERM, end_with_cleanup)
     scratch = tempfile.mkdtemp(prefix="kiln-differential-")
     mismatches = Mismatches(arguments.keep)
     try:
@@ -285,7 +306,7 @@ def run_rounds(arguments, setting, minutes=None, is_enough=lambda tally: False, 
     jobs = [multiprocessing.Process(target=work, daemon=True,
                                     args=(arguments, setting, end, job, numbers, queue))
             for job in range(arguments.jobs)]
-    signal.signal(signal.SIGTERM, end_orderly)
+    signal.signal(signal.SIGTERM, end_with_cleanup)
     for job in jobs:
         job.start()
     waiting = 0
@@ -333,7 +354,7 @@ def summarize(total):
     for name in sorted(total):
         if name not in ("pairs", "hits", "mismatches"):
             print("%s: %d" % (name, total[name]))
-    few = total["equal pairs"] and \
+    few = total["equal pairs"] >= EQUAL_PAIRS_MIN and \
         total["hits of equal pairs"] < HITS_WANTED * total["equal pairs"]
     if few:
         print("too few hits among pairs whose worlds differ in nothing that affects keys")

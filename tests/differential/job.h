@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the workers of the differential harness share. A job arrives on standard input as a list of
- * steps, each "NAME SIZE\n" followed by SIZE bytes and "\n". Steps are executed in order. Most of
- * them change the world, some describe the next program, and "run" calls the worker's function to
- * compile it. Each program yields one line on standard output. Kiln's trace may go there too; then
- * a program's trace lines come before its result.
+ * The functions that the workers of the differential harness share. A job arrives on standard input
+ * as a list of steps, each "NAME SIZE\n" followed by SIZE bytes and "\n". Steps are executed in
+ * order. Most of them change the world, some describe the next program, and "run" calls the
+ * worker's function to compile it. Each program yields one line on standard output. Kiln's trace
+ * may go there too; then a program's trace lines come before its result.
  */
 #pragma once
 
@@ -21,12 +21,12 @@ typedef struct job_step {
 /* Reads all of standard input. Ends the process if the input is not a job. */
 void job_read(void);
 
-/* Reads the next step. False at the end. */
+/* Reads the next step. Returns false at the end. */
 bool job_next(job_step *ret_step);
 
 bool job_is(const job_step *step, const char *name);
 
-/* Executes a step that changes the world. False if the step is not one of those. */
+/* Executes a step if it changes the world. Returns false if it is not such a step. */
 bool job_change_world(const job_step *step);
 
 /* Calls the function as the world requires: on the main thread or on a new one, in the

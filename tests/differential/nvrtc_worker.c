@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiles the programs of a job (job.h) with NVRTC and writes a line for each: every status, and
- * the size and digest of every answer. Further steps:
+ * Compiles the programs of a job (job.h) with NVRTC and writes a line for each, with every status,
+ * and the size and digest of every output. Further steps:
  *
  *     open PATH, open-again PATH   opens the library with dlopen, or in a new namespace
  *     version                      calls nvrtcVersion
  *     name, source, header, header.content, expression, option      describe a program
  *     run                          compiles it
+ *     first OPTION                 compiles a small program with that option, without a line
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ static void open_library(void *library, const char *path)
     if (!library) {
         job_fail(path, dlerror());
     }
-    /* POSIX's way to convert the address of an object to the address of a function. */
+    /* POSIX guarantees that an object pointer can be converted to a function pointer. */
     *(void **)&nvrtc.version = dlsym(library, "nvrtcVersion");
     *(void **)&nvrtc.create = dlsym(library, "nvrtcCreateProgram");
     *(void **)&nvrtc.destroy = dlsym(library, "nvrtcDestroyProgram");
@@ -148,6 +149,18 @@ static void compile(void)
     job_end_line();
 }
 
+/* Trace lines before the line "first" belong to this program. */
+static void compile_first(void)
+{
+    program made = NULL;
+    nvrtc.create(&made, "extern \"C\" __global__ void first(int *x) { *x = 1; }", "first.cu", 0,
+                 NULL, NULL);
+    nvrtc.compile(made, described.option_count, described.options);
+    nvrtc.destroy(&made);
+    puts("first");
+    fflush(stdout);
+}
+
 static void get_version(void)
 {
     int major = 0, minor = 0;
@@ -165,6 +178,10 @@ int main(void)
             open_library(dlmopen(LM_ID_NEWLM, step.bytes, RTLD_NOW), step.bytes);
         } else if (job_is(&step, "version")) {
             get_version();
+        } else if (job_is(&step, "first")) {
+            append(described.options, &described.option_count, step.bytes);
+            job_call(compile_first);
+            memset(&described, 0, sizeof described);
         } else if (job_is(&step, "run")) {
             job_call(compile);
             memset(&described, 0, sizeof described);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaves one part at a time out of all keys, and checks that this is found.
+"""Leaves one part at a time out of all keys, and checks that the harness notices.
 
-A missing part shows in one of two ways. Either a lookup finds an entry of something different, or
-nothing shows, because the part cannot differ here. Parts of the second kind are listed below, with
-the reason.
+Without a part that differs between worlds, a look-up finds the entry of a different build, and the
+outputs differ. Parts that cannot differ here, or without which keys still differ, are listed below,
+with the reason.
 """
 
 import json
@@ -21,8 +21,8 @@ import reduction
 import runner
 import worlds as worlds_module
 
-# How to show that a part is missing: the dimensions in which worlds differ, what all programs must
-# have, and how otherwise equal programs differ.
+# How to show that a part is missing: the dimensions in which worlds differ, a feature that all
+# programs must have, and how otherwise equal programs differ.
 HINTS = {
     "nvrtc": {
         "source": (None, None, "atom"), "option": (None, None, "option"),
@@ -38,35 +38,42 @@ HINTS = {
         "options": (None, None, "option"), "constant": (None, "values", "constant id"),
         "constant.value": (None, "values", "constant"), "header": (None, "headers", "header name"),
         "header.content": (None, "headers", "header"),
-        "reads": (["files", "edit"], "includes", None), "read": (["files", "edit"], "link", None),
+        "reads": (["files", "edit"], "includes", None), "read": (["files", "edit"], "linked includes", None),
         "working directory": (["folder"], "includes", None), "env.*": (["environment"], None, None),
         "working.*": (["files"], None, None), "driver.file": (["driver"], None, None),
         "device.partition": (["part"], None, None), "device.partition.units": (["part"], None, None),
         "step": (None, "link", "atom"), "input": (None, "link", "atom"),
         "cpu.floating_point": (["mxcsr", "x87"], "dense", None),
-        "driver.math": (["math"], "dense", None), "libm.unused": (["tunables", "math"], "dense", None),
+        "driver.math": (["math"], "dense", None), "libm.unused": (["tunables"], "dense", None),
     },
 }
-HINTS["pocl"] = HINTS["intel"]
+# PoCL is given no modules, and reads no file of settings from the working directory.
+HINTS["pocl"] = {part: hint for part, hint in HINTS["intel"].items()
+                 if part not in ("il", "constant", "constant.value", "working.*")}
 
-# Settings of which each world gets one, besides the random ones.
+# Lists of settings. Each world gets one setting of the list, in addition to random ones.
 WORLDS = {
-    # PWD is a separate part, which says the same.
+    # PWD is a separate part with the same information.
     "working directory": [{"unset": ["PWD"]}],
     "intel env.*": [{"environment": None}, {"environment": {"CL_CONFIG_CPU_VECTORIZER_MODE": "1"}}],
     "intel working.*": [{"files": None},
                         {"files": {"w/cl.cfg": "CL_CONFIG_CPU_VECTORIZER_MODE = 1\n"}}],
+    # Intel's runtime folds constants with the C library's functions if the program has loaded libm
+    # first.
+    "intel libm.unused": [{"math": 1, "tunables": None},
+                          {"math": 1, "tunables": worlds_module.TUNABLES[0]}],
+    "pocl libm.unused": [{"tunables": None}, {"tunables": worlds_module.TUNABLES[0]}],
 }
 
 PASSES_THROUGH = "PoCL's compilations and links pass through"
-ONE_MACHINE = "one machine has one of these: it tells machines apart that share a store"
+ONE_MACHINE = "one machine has one of these: the part distinguishes machines that share a store"
 REDUNDANT = {
-    "nvrtc.version": "the build-id in nvrtc.library tells versions apart too; it is for people",
+    "nvrtc.version": "the build-id in nvrtc.library distinguishes versions too; this part is for people",
     "nvrtc.library": "one NVRTC is on this machine; tests/device/nvrtc has a second one",
     "nvrtc.builtins": "one NVRTC is on this machine; tests/device/nvrtc has a second one",
-    "name.folder": "a name with a folder and one without have results of their own: reads are tied to the folder",
-    "platform.name": "the build-ids in driver.file tell platforms apart too",
-    "platform.version": "the build-ids in driver.file tell versions apart too",
+    "name.folder": "names with and without a folder have separate results: reads are tied to the folder",
+    "platform.name": "the build-ids in driver.file distinguish platforms too",
+    "platform.version": "the build-ids in driver.file distinguish versions too",
     "pocl header": PASSES_THROUGH,
     "pocl header.content": PASSES_THROUGH,
     "pocl input": PASSES_THROUGH,
@@ -74,15 +81,16 @@ REDUNDANT = {
     "pocl env.*": "the harness compares no binaries of PoCL, and a variable that adds options passes "
                   "through",
     "pocl driver.file": "one PoCL is on this machine; Intel's runtime is tested with other files",
-    "intel working directory": "Intel's runtime answers __FILE__ with a path as it was given",
-    "intel cpu.floating_point": "Intel's runtime folds alike in every mode; the part is there for all drivers",
+    "intel working directory": "Intel's runtime replaces __FILE__ by the path as it was passed",
+    "pocl working directory": "PoCL replaces __FILE__ in a header by the path as it was passed",
+    "intel cpu.floating_point": "Intel's runtime folds the same in every mode; all drivers have this part",
     "device.partition": "Intel's runtime makes the same code for a part of a device; others may not",
     "device.": ONE_MACHINE,
     "cpu": ONE_MACHINE,
-    "platform.": "the build-ids in driver.file tell platforms apart too",
+    "platform.": "the build-ids in driver.file distinguish platforms too",
     "step": "a compilation has no part input, and a link has nothing else",
     "constant": "the harness's module has one constant; tests of keys have more",
-    "il": "a text and a module are told apart by their bytes",
+    "il": "the bytes of a text and of a module differ",
 }
 
 
@@ -94,8 +102,8 @@ def has(program, what):
                    for _, body in program["atoms"])
     if what == "optix":
         return "--optix-ir" in program["options"]
-    if what == "includes":
-        return "@includes@" in program["options"]
+    if what in ("includes", "linked includes"):
+        return "@includes@" in program["options"] and "#include" in programs_module.render(program, "")
     if what == "placed":
         return bool({"-G", "-lineinfo", "-dlto", "--optix-ir", "--gen-opt-lto"} & set(program["options"]))
     if what == "values":
@@ -108,7 +116,8 @@ def has(program, what):
 
 
 def names_of_parts(setting, arguments, scratch):
-    """The parts of the keys in use here, taken from the entries of a few worlds."""
+    """Returns the names of the parts that keys have on this machine, from the entries of a few
+    worlds."""
     site = runner.Site(setting, os.path.join(scratch, "parts"))
     draw = random.Random(arguments.seed)
     programs = differential.make_programs(draw, setting.device, 40)
@@ -126,18 +135,28 @@ def names_of_parts(setting, arguments, scratch):
     return found
 
 
-def make_programs(draw, device, what, kind):
-    """As many programs as a round has. All have a required feature, and some form pairs that differ
-    in one thing."""
+# The limit on the random programs that are made to find programs with a required feature.
+MOST_DRAWS = 10000
+
+
+def make_programs(draw, device, what, kind, about):
+    """Makes as many programs as a round has. All have a required feature, and some form pairs that
+    differ in one thing."""
     made = []
-    while len(made) < differential.SIZES[device][0]:
-        program = programs_module.make(draw, device)
+    for _ in range(MOST_DRAWS):
+        if len(made) >= differential.SIZES[device][0]:
+            break
+        program = programs_module.make(draw, device, about)
         if what == "optix":
             program["options"].append("--optix-ir")
+        elif what == "linked includes":
+            program["link"] = True
         if has(program, what):
             made.append(program)
             if kind:
                 made.append(programs_module.vary(draw, device, program, kind))
+    if not made:
+        raise runner.Failure("no program has the required feature: %s" % what)
     return sorted(made, key=lambda program: program["link"])
 
 
@@ -168,7 +187,8 @@ def search(task):
             draw = random.Random("%d %s %d" % (seed, part, number))
             settings = WORLDS.get(part) or WORLDS.get(setting.device + " " + part) or [{}]
             round_.worlds = [dict(world, **draw.choice(settings)) for world in round_.worlds]
-            round_.programs = make_programs(draw, setting.device, what, kind)
+            round_.programs = make_programs(draw, setting.device, what, kind,
+                                            "files" if what and "includes" in what else None)
             number += 1
             pairs += round_.run()["pairs"]
     except Found as found:
@@ -201,5 +221,5 @@ def run(arguments, setting, _run_rounds):
         for part, outcome, detail in pool.imap(search, tasks):
             bad += outcome not in ("found", "redundant")
             print("| %s | %s | %s |" % (part, outcome, detail), flush=True)
-    print("%d parts, %d of them neither found missing nor redundant" % (len(chosen), bad))
+    print("%d parts, %d of them neither found nor redundant" % (len(chosen), bad))
     return 1 if bad else 0

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds the programs of a job (job.h) with the first OpenCL platform and writes a line for each:
- * statuses, log, options, kernels and their properties, the binaries if they are requested, and the
- * results of the kernels. Further steps:
+ * Builds the programs of a job (job.h) with the first OpenCL platform and writes a line for each,
+ * with statuses, log, options, kernels and their properties, the binaries if they are requested,
+ * and the results of the kernels. Further steps:
  *
- *     device root|sub|subs     the whole device; its first part of one unit; the first two parts
+ *     device root|sub|subs     the whole device; its first sub-device of one unit; its first two
  *     binaries 0|1|2           not requested; requested but ignored; compared
  *     source, il, options, constant, header, header.content, link    describe a program
  *     run                      builds it

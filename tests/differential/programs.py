@@ -13,10 +13,11 @@ A program is a dictionary:
     constants    OpenCL: pairs of identifier and value for the SPIR-V module that is built instead
                  of source text; None: the program is source text
 
-"@root@" stands for the folder in which the worlds live.
+"@root@" stands for the root folder of the worlds.
 """
 
 import copy
+import json
 import struct
 
 FUNCTIONS = ("exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
@@ -27,11 +28,26 @@ NATIVE = "native_exp native_sin native_log native_sqrt half_exp half_cos native_
 INTRINSICS = "__expf __sinf __logf __powf __fdividef __fsqrt_rd __fadd_ru __fmul_rz __frcp_rn".split()
 
 
+# Line splices, which some languages and compilers remove within a name.
+SPLICES = ["\\\n", "\\\n", "\\ \t\n", "\\\r\n", "??/\n", "\\\r", "\\\n\r"]
+# Strings that may replace a blank in a directive.
+BLANKS = [" ", " /* */ ", " /*\n*/ ", " /*/\n*/ ", " \\\n ", "\t", " /* \\\n*/ ", " /* // */ ", " /*\r\n*/ "]
+# Headers, the macros that they define, and the folders in which they are.
+HEADERS = [
+    ("a.h", "A_VALUE", "inc1"), ("a.h", "A_VALUE", "inc2"), ("a.h", "A_VALUE", "one"),
+    ("deep/b.h", "B_VALUE", "inc1"), ("c.h", "C_VALUE", "inc2"), ("mapped.h", "M_VALUE", "inc2"),
+    ("link.h", "L_VALUE", "inc2"), ("local.h", "LOCAL_VALUE", "w"), ("late.h", "LATE_VALUE", "inc2"),
+    ("common/n.h", "N_VALUE", "one"), ("common/n.h", "N_VALUE", "two"),
+    ("both.h", "ONCE_VALUE", "inc1"), ("where.h", "WHERE_VALUE", "inc1"),
+    ("asks.h", "ASKS_VALUE", "inc1"), ("older.h", "OLDER_VALUE", "inc1")]
+
+
 class Maker:
     """Makes one program. It depends only on a random number generator."""
 
-    def __init__(self, random, device):
+    def __init__(self, random, device, about=None):
         self.random = random
+        self.about = about
         self.cuda = device == "nvrtc"
         self.pocl = device == "pocl"
         self.count = 0
@@ -65,7 +81,7 @@ class Maker:
         self.add("", self.store(form % (self.number(), self.number())))
 
     def tiny(self):
-        """An expression that is 0 if denormals are flushed."""
+        """Returns an expression that is 0 if denormals are flushed."""
         self.add("", self.store("1e%d%s * 1e-%d%s * 1e%df" % (
             (-30, "f", 12, "f", 38) if not self.cuda or self.random.random() < 0.5
             else (-300, "", 15, "", 38))))
@@ -93,12 +109,12 @@ class Maker:
                  if self.cuda and self.random.random() < 0.5 else self.store(value))
 
     def dense(self):
-        """Many constants that the compiler folds with functions of the C library. If the
+        """Adds many constants that the compiler folds with functions of the C library. If the
         processor's instructions or the library differ, a few of them differ in the last bit."""
         r = self.random
 
         def call(prefix):
-            # PoCL's library lacks the others.
+            # PoCL's library lacks the remaining functions.
             names = "exp log log10 sin cos exp2 pow" + " tan asin atan" * self.cuda
             name = r.choice(names.split())
             second = ", %r" % r.uniform(0, 9) if name == "pow" else ""
@@ -135,22 +151,122 @@ class Maker:
 
     def include(self):
         r = self.random
-        name, macro = r.choice([("a.h", "A_VALUE"), ("a.h", "A_VALUE"), ("deep/b.h", "B_VALUE"),
-                                ("c.h", "C_VALUE"), ("mapped.h", "M_VALUE"), ("link.h", "L_VALUE"),
-                                ("local.h", "LOCAL_VALUE"), ("late.h", "LATE_VALUE")])
-        form = r.choice(['#include "%s"', '#include "%s"', "#include <%s>",
+        name, macro, folder = r.choice(HEADERS)
+        form = r.choice(['#include "%s"', '#include "%s"', "#include <%s>", "#include <%s>",
                          '#define FILE_%d "%%s"\n#include FILE_%d' % ((self.unique(),) * 2),
-                         '#if __has_include("%s")\n#include "%%s"\n#endif' % name])
-        if self.pocl and "__has" in form:
-            form = '#include "%s"'
-        if r.random() < 0.15:
-            name = "@root@/inc1/" + name if name in ("a.h", "deep/b.h") else name
-        elif r.random() < 0.1:
-            name = "../inc2/" + name if name in ("a.h", "c.h", "link.h") else name
-        self.add(form % name + "\n#ifndef %s\n#define %s -1\n#endif" % (macro, macro),
+                         '#if __has_include("%s")\n#include "%%s"\n#endif' % name,
+                         '#if __has_include(<%s>)\n#define %s -2\n#endif' % (name, macro),
+                         '#line %d "lined.h"\n#include "%%s"' % r.randrange(1, 99),
+                         self.hidden_include()])
+        if r.random() < 0.4:
+            form = "#if __has_include(" + r.choice(['"%s"', "<%s>"]) + ")\n" + form + "\n#endif"
+        if r.random() < 0.25:
+            name = r.choice(["@root@/", "../", "../", "@root@/same/"]) + folder + "/" + name
+        self.add(form.replace("%s", name) + "\n#ifndef %s\n#define %s -1\n#endif" % (macro, macro),
                  self.store(macro))
-        if "@includes@" not in self.program["options"]:
-            self.program["options"].append("@includes@")
+        self.search_includes()
+
+    def search_includes(self):
+        """Usually adds options that name folders. Some compilers search other folders too."""
+        options = self.program["options"]
+        if not {"@includes@", "-I."} & set(options):
+            options += self.random.choice([["@includes@"]] * (2 if self.about else 8) + [["-I."], []])
+
+    # ---- the preprocessor ----
+
+    def spliced(self, name):
+        """Returns the name with line splices in it."""
+        r = self.random
+        at = r.randrange(1, len(name))
+        return name[:at] + r.choice(SPLICES) + name[at:]
+
+    def pasted_name(self, name):
+        """Returns an expression that makes the name by pasting, and adds the macro for it to this
+        text, to the options or to a header."""
+        r, n = self.random, self.unique()
+        count = min(r.randint(2, 4), len(name))
+        cuts = sorted(r.sample(range(1, len(name)), count - 1))
+        if count == 3 and cuts[0] < len(name) - 1 and r.random() < 0.6:
+            cuts[1] = cuts[0] + 1  # a single letter
+        pieces = [name[a:b] for a, b in zip([0] + cuts, cuts + [None])]
+        if not all(piece[0].isalpha() or piece[0] == "_" for piece in pieces):
+            return name
+        letters = "abcd"[:count]
+        operator = r.choice(["##", "##", "%:%:", "??=??="])
+        macro = "J%d(%s)" % (n, ", ".join(letters)), operator.join(letters)
+        if r.random() < 0.3:
+            self.program["options"].append("-D%s=%s" % (macro[0].replace(" ", ""), "##".join(letters)))
+        elif count < 4 and r.random() < 0.4:
+            self.add('#include "join.h"', "")
+            self.search_includes()
+            return "JOIN%s(%s)" % ("" if count == 2 else "3", ", ".join(pieces))
+        else:
+            self.add("#define %s %s" % macro, "")
+        return "J%d(%s)" % (n, ", ".join(pieces))
+
+    def hidden(self, name):
+        """Returns the name, or an expression that a compiler may treat as the name."""
+        return self.random.choice([lambda name: name, self.spliced, self.pasted_name,
+                                   lambda name: self.pasted_name(self.spliced(name))])(name)
+
+    def hidden_include(self):
+        r = self.random
+        word = r.choice(["include", "include", self.spliced("include"), "include_next", "import"])
+        start = r.choice(["#", "#", "%:", "??=", "/* c \\\n*/ #", "#" + r.choice(BLANKS), "// \\ \n#",
+                          "/*\n*/#", "// c\r\n#", "/\\\n* c *\\\n/ #"])
+        return start + word + r.choice(BLANKS) + r.choice(['"%s"', "<%s>"]) + r.choice(["", "", " // c", "/*\n*/"])
+
+    def clock(self):
+        """Adds a clock macro, whose name may be hidden."""
+        word = self.random.choice(["__TIME__[7]", "__TIME__[7]", "__DATE__[5]"] +
+                                  ["__TIMESTAMP__[18]"] * (not self.cuda))
+        name, rest = word[:word.index("[")], word[word.index("["):]
+        self.add("", self.store(self.hidden(name) + rest))
+
+    def header_clock(self):
+        self.add('#include "stamp.h"\n#ifndef STAMP_VALUE\n#define STAMP_VALUE 1\n#endif',
+                 self.store("STAMP_VALUE"))
+        self.search_includes()
+
+    def pragma(self):
+        """Adds a pragma that depends on a file's time, whose words may be hidden."""
+        r = self.random
+        file = r.choice(["once.h", "@root@/inc1/once.h", "a.h", "@root@/inc1/a.h"])
+        word = r.choice(["dependency", self.spliced("dependency")])
+        line = "#pragma%sGCC%s%s%s\"%s\"" % (r.choice(BLANKS), r.choice(BLANKS), word, r.choice(BLANKS), file)
+        text = "GCC dependency \"%s\"" % file
+        n = self.unique()
+        made = "#define P%d(x) _Pragma(#x)\n#define Q%d(x) P%d(x)\nQ%d(GCC %s \"%s\")" % (
+            n, n, n, n, self.hidden("dependency"), file)
+        self.add(r.choice([line, line, "_Pragma(%s)" % json.dumps(text), made]), "")
+        self.search_includes()
+
+    def assembly(self):
+        """Adds assembly that reads a file, by a directive that may be hidden."""
+        if self.cuda:
+            return self.raw_string()
+        r = self.random
+        word = r.choice([".incbin", ".INCBIN", ".incbin", self.spliced(".incbin"), '.inc" "bin', "\\056incbin"])
+        text = '"%s \\"@root@/inc1/a.h\\"\\n"' % word
+        if r.random() < 0.3:
+            n = self.unique()
+            self.add("#define S%d(x) #x" % n, "")
+            text = 'S%d(.) "incbin \\"@root@/inc1/a.h\\"\\n"' % n
+        elif r.random() < 0.3:
+            text = '".macro m a b\\n.\\\\a\\\\b \\"@root@/inc1/a.h\\"\\n.endm\\nm inc bin\\n.purgem m\\n"'
+        n = self.unique() % 60
+        self.add("", "{\nuint read;\n%s volatile(\"jmp 2f\\n1:\\n\" %s \"2: movl 2b-3(%%%%rip), %%0\\n\" "
+                 ": \"=r\"(read));\no[%d] = read & 0xffff;\n}" % (self.hidden("__asm__"), text, n))
+        return None
+
+    def raw_string(self):
+        if not self.cuda:
+            return self.pragma()
+        r, n = self.random, self.unique()
+        text = r.choice(['\n#include "a.h"\n', "a\\\nb", ')" __TIME__', "??/\n", '"', "/*", "//\\\n"])
+        self.add('__device__ const char raw%d[] = R"x(%s)x";' % (n, text),
+                 self.store("raw%d[o[1] > 0] + sizeof raw%d" % (n, n)))
+        return None
 
     def given_header(self):
         n = self.unique()
@@ -159,12 +275,10 @@ class Maker:
         self.program["headers"].append(
             [name, inner + "#define GIVEN%d %s\n" % (n, self.number("f"))])
         self.add('#include "%s"' % name, self.store("GIVEN%d" % n))
-        if inner and "@includes@" not in self.program["options"]:
-            self.program["options"].append("@includes@")
+        if inner:
+            self.search_includes()
         if not self.cuda:
             self.program["link"] = True
-
-    # ---- the preprocessor ----
 
     def macros(self):
         n, r = self.unique(), self.random
@@ -178,12 +292,13 @@ class Maker:
                  "\n#endif" % (n, n, self.number("f")), self.store("PASTE%d(%s, %s)" % (n, left, right)))
 
     def place(self):
-        word = self.random.choice(["sizeof(__FILE__)", "__LINE__", "__FILE__[0]",
-                                   "__FILE__[sizeof(__FILE__) / 2]"])
-        if not self.cuda and not self.pocl:
-            # On that device, the name of a source is the number of its build.
-            word = "__LINE__"
-        self.add("", self.store(word))
+        word = self.random.choice(["sizeof(%s)", "%s[0]", "%s[sizeof(__FILE__) / 2]"])
+        # On Intel's runtime, the name of a source is the number of its build.
+        name = self.random.choice(["__FILE__", "__FILE__", "__BASE_FILE__"] + ["__FILE_NAME__"] * (not self.cuda))
+        if (not self.cuda and not self.pocl) or self.random.random() < 0.3:
+            word, name = "%s", self.random.choice(["__LINE__", "__INCLUDE_LEVEL__"] +
+                                                  ["__COUNTER__"] * (not self.cuda))
+        self.add("", self.store(word % self.hidden(name)))
 
     def conditional(self):
         macro = self.random.choice(
@@ -228,6 +343,19 @@ class Maker:
         self.add(self.random.choice(["", "#pragma STDC FP_CONTRACT OFF\n"]) if not self.cuda else "",
                  self.store("o[1] * o[2] + o[3]"))
 
+    def pointers(self):
+        """Adds two kernels: the first is compiled differently if pointers may not overlap, the
+        second if NVRTC optimizes less."""
+        if not self.cuda:
+            return self.extension()
+        n = self.unique()
+        start = 'extern "C" __global__ void %s%d(float *a, const float *b, int n) {\n' \
+            "a[0] = b[0];\na[1] = b[0] + b[1];\n"
+        self.add((start + "}\n" + start +
+                  "float s = 0;\nfor (int i = 0; i < n; i++) s += sinf(b[i]) / b[i + 1] * __expf(b[i]);\n"
+                  "a[threadIdx.x] = s + %s;\n}") % ("p", n, "s", n, self.number("f")), "")
+        return None
+
     def failure(self):
         self.add(self.random.choice(["#error \"refused\"", "int f(int x) { return y; }"]), "")
 
@@ -259,15 +387,22 @@ class Maker:
 
     def make(self):
         r = self.random
-        if not self.cuda and not self.pocl and r.random() < 0.08:
+        if not self.cuda and not self.pocl and not self.about and r.random() < 0.08:
             self.program["constants"] = [] if r.random() < 0.3 else [[7, r.randrange(1000)]]
             return self.program
-        kinds = [(self.arithmetic, 6), (self.tiny, 3), (self.table, 3), (self.mathematics, 10),
-                 (self.dense, 0.7),
-                 (self.builtin, 3), (self.intrinsic, 2), (self.include, 9), (self.given_header, 1),
-                 (self.macros, 2), (self.pasted, 2), (self.place, 1), (self.conditional, 2),
-                 (self.template, 2), (self.warning, 1), (self.extension, 2), (self.failure, 0.3)]
-        for kind in r.choices([k for k, _ in kinds], [w for _, w in kinds], k=r.randint(2, 6)):
+        files = [(self.include, 12), (self.given_header, 1), (self.clock, 0.3), (self.header_clock, 0.2),
+                 (self.pragma, 0.3), (self.assembly, 0.3), (self.raw_string, 0.3), (self.place, 1)]
+        if self.about:
+            more = 0.7 if self.about == "files" else 4
+            kinds = files + [(self.clock, more), (self.pragma, more), (self.assembly, more)]
+            count = r.randint(1, 3 if self.about == "files" else 2)
+        else:
+            kinds, count = files + [
+                (self.arithmetic, 6), (self.tiny, 3), (self.table, 3), (self.mathematics, 10), (self.dense, 0.7),
+                (self.builtin, 3), (self.intrinsic, 2), (self.macros, 2), (self.pasted, 2), (self.conditional, 2),
+                (self.template, 2), (self.warning, 1), (self.extension, 2), (self.pointers, 1.5),
+                (self.failure, 0.3)], r.randint(2, 6)
+        for kind in r.choices([k for k, _ in kinds], [w for _, w in kinds], k=count):
             kind()
         self.choose_options()
         if self.cuda:
@@ -276,8 +411,10 @@ class Maker:
         return self.program
 
 
-def make(random, device):
-    return Maker(random, device).make()
+def make(random, device, about=None):
+    """@about: "files" for a program about the files that a compiler finds; "words" for one about
+    the words by which a text names files and clocks; None for one about everything."""
+    return Maker(random, device, about).make()
 
 
 KINDS = ["atom", "atom", "option", "order", "name", "header", "header name", "expression", "constant",
@@ -285,7 +422,7 @@ KINDS = ["atom", "atom", "option", "order", "name", "header", "header name", "ex
 
 
 def vary(random, device, program, kind=None):
-    """A program that differs from this one in one thing."""
+    """Returns a program that differs from this one in one thing."""
     made = copy.deepcopy(program)
     other = make(random, device)
     kind = kind or random.choice(KINDS)
@@ -315,7 +452,7 @@ def vary(random, device, program, kind=None):
 
 
 def render(program, device):
-    """The source."""
+    """Returns the source of a program."""
     kernel = 'extern "C" __global__ void k(float *o)' if device == "nvrtc" else \
         "__kernel void f(__global float *o)"
     before = "\n".join(before for before, _ in program["atoms"] if before)
@@ -339,14 +476,14 @@ DEFAULT = WORDS.index(0x4d)
 
 
 def module(base):
-    """The module with a different default."""
+    """Returns the module with a different default."""
     words = list(WORDS)
     words[DEFAULT] = base
     return struct.pack("<%dI" % len(words), *words)
 
 
 def steps(program, device, includes):
-    """The program as steps of a worker's job, without the step that runs it."""
+    """Returns the program as steps of a worker's job, without the step that runs it."""
     options = []
     for option in program["options"]:
         options += includes if option == "@includes@" else [option]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mismatches: distinguished from variation without Kiln, reduced, and written as cases."""
+"""Distinguishes mismatches from variation without Kiln, reduces them, and writes them as cases."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ import worlds as worlds_module
 
 
 def _fields(line):
-    """The name and value of each field. A repeated name gets a number."""
+    """Returns the name and value of each field. A repeated name gets a number."""
     found = {}
     for word in line.split()[2:]:
         name, _, value = word.partition("=")
@@ -22,7 +22,7 @@ def _fields(line):
 
 
 def differing_fields(lines, others):
-    """The names of the fields in which lines differ."""
+    """Returns the names of the fields in which lines differ."""
     found = set()
     for line, other in zip(lines, others):
         if not line.startswith("= ") or not other.startswith("= "):
@@ -39,11 +39,12 @@ def _lines_of(result, place, count):
 
 
 def are_binaries_numbered(device, world, programs, line, history_count, outcome):
-    """Whether the binary of a line may contain a different number. Intel's runtime numbers the
-    builds of a process, and writes the number into the binary. So binaries are compared only for a
-    hit in a store that one process filled, if that process had built the same before. A compilation
-    that is found builds nothing, so no binary after the first one is compared. The parts of a
-    device share an entry, which has the number of one of them."""
+    """Returns whether the binary of a line may contain a different number. Intel's runtime numbers
+    the builds of a process, and writes the number into the binary. So binaries are compared only
+    for a hit in a store that one process filled, if that process had built the same programs
+    before. A compilation that is found builds nothing, so no binary after the first hit is
+    compared. The sub-devices of a device share an entry, which has the number of the build for one
+    of them."""
     return device == "intel" and not (
         line < len(programs) and history_count <= 1 and world.get("part") != "subs" and
         (history_count == 0 or runner.is_hit(outcome)) and
@@ -57,23 +58,37 @@ def without_binaries(line):
 REPETITIONS = 5
 
 
+def fresh_fields(site, world, program, plain_lines, kiln_lines):
+    """Returns the fields in which Kiln's result differs from the compiler's in this process, but
+    equals that of a process that compiles nothing else. NVRTC does not forget all options, so its
+    result for a program depends on earlier programs; Kiln keeps only results that do not depend on
+    them. The other compilers number their builds, so with them only equal histories give equal
+    results."""
+    if site.setting.device != "nvrtc":
+        return set()
+    alone = _lines_of(site.run(dict(world, first=None), [program]), 0, 1)
+    return differing_fields(plain_lines, kiln_lines) - differing_fields(alone, kiln_lines)
+
+
 def unstable_fields(site, world, program, programs):
-    """The fields that differ between compilations without Kiln: with the same programs repeatedly,
-    in reverse order, and alone."""
+    """Returns the fields that differ between compilations without Kiln: with the same programs
+    repeatedly, and, except for NVRTC, in reverse order and alone."""
     place = programs.index(program)
     first = _lines_of(site.run(world, programs), place, len(programs))
     found = set()
     for _ in range(REPETITIONS):
         again = _lines_of(site.run(world, programs), place, len(programs))
         found |= differing_fields(first, again)
+    if site.setting.device == "nvrtc":
+        return found
     reverse = _lines_of(site.run(world, programs[::-1]), len(programs) - 1 - place, len(programs))
     alone = _lines_of(site.run(world, [program]), 0, 1)
     return found | differing_fields(first, reverse) | differing_fields(first, alone)
 
 
 class Case:
-    """Worlds that fill a store one after the other, then a world that requests; and programs, of
-    which the last is the one in question."""
+    """A list of worlds that fill a store in turn, a world that requests, and a list of programs.
+    The last program is the one that is compared."""
 
     def __init__(self, device, histories, world, programs, program):
         self.device = device
@@ -90,7 +105,8 @@ class Case:
         return made
 
     def run(self, site):
-        """Whether Kiln's answer differs from the driver's; sets the fields that differ."""
+        """Returns whether Kiln's result differs from the driver's, and sets the fields that
+        differ."""
         programs, count = self.programs, len(self.programs)
         place = programs.index(self.program)
         plain = site.run(self.world, programs)
@@ -111,10 +127,13 @@ class Case:
                                      len(self.histories), asked.outcomes[line]):
                 lines = [without_binaries(text) for text in lines]
             self.fields |= differing_fields(lines[:1], lines[1:])
+        if self.fields:
+            self.fields -= fresh_fields(site, self.world, self.program,
+                                        _lines_of(plain, place, count), _lines_of(asked, place, count))
         return bool(self.fields)
 
     def is_certain(self, site):
-        """Whether some field differs that does not vary without Kiln."""
+        """Returns whether some field differs that does not vary without Kiln."""
         return bool(self.run(site) and
                     self.fields - unstable_fields(site, self.world, self.program, self.programs))
 
@@ -140,14 +159,14 @@ class Case:
         return Case(data["device"], [whole(h) for h in data["histories"]], whole(data["world"]),
                     data["programs"], data["programs"][data["program"]])
 
-    def tell(self, folder):
+    def report(self, folder):
         text = json.dumps(self.as_data(), indent=1)
         name = "%s-%s.json" % (self.device, hashlib.sha256(text.encode()).hexdigest()[:10])
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, name)
         with open(path, "w") as file:
             file.write(text + "\n")
-        lines = ["", "MISMATCH in %s" % ", ".join(sorted(self.fields) or ["what could not be repeated"])]
+        lines = ["", "MISMATCH in %s" % ", ".join(sorted(self.fields) or ["a result that could not be repeated"])]
         for step, history in enumerate(self.histories):
             lines += ["  world %d %s: %s, then %s" % (step + 1, d, json.dumps(history[d]),
                                                      json.dumps(self.world[d]))
@@ -202,7 +221,8 @@ def _smaller_cases(case):
 
 
 def reduce(site, histories, world, program, programs, tries_max=80):
-    """The smallest case found that is still a mismatch; the original case if it cannot be repeated."""
+    """Returns the smallest case found that is still a mismatch; the original case if it cannot be
+    repeated."""
     case = Case(site.setting.device, histories, world, programs, program)
     tries, is_smaller = 0, case.run(site)
     while is_smaller and tries < tries_max:

@@ -28,7 +28,7 @@ def run(arguments, setting):
             if case.is_certain(site):
                 mismatches += 1
                 print("%s: a mismatch in %s" % (path, ", ".join(sorted(case.fields))))
-                case.tell(arguments.keep)
+                case.report(arguments.keep)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print("%d cases, %d mismatches" % (len(paths), mismatches))

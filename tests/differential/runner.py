@@ -17,11 +17,11 @@ F_SETPIPE_SZ = 1031
 
 
 class Failure(Exception):
-    """The harness itself cannot continue."""
+    """Raised if the harness itself cannot continue."""
 
 
 class Setting:
-    """What a run needs to know about the machine: paths, from the command line."""
+    """The paths that a run needs on this machine, from the command line."""
 
     def __init__(self, device, build, cuda, runtimes, omit=None):
         self.device = device
@@ -38,7 +38,8 @@ class Setting:
         return os.path.join(self.build, "tools/kiln/kiln")
 
     def layers(self):
-        """The files of the layers. The variants that can leave parts out are in a different folder."""
+        """Returns the files of the layers. The variants that can leave parts out are in a different
+        folder."""
         for folder, name in (("layers/nvrtc", "nvrtc_audit"), ("layers/nvrtc", "nvrtc_layer"),
                              ("layers/opencl", "opencl_layer")):
             if self.omit and name != "nvrtc_audit":
@@ -46,7 +47,7 @@ class Setting:
             yield os.path.join(self.build, folder, "libkiln_%s.so" % name)
 
     def library(self):
-        """The toolkit's library, or the one that install-deps installed."""
+        """Returns the toolkit's library, or the one that install-deps installed."""
         for folder in (os.path.join(self.cuda, "lib64"), os.path.join(self.cuda, "lib"),
                        os.path.join(self.runtimes, "nvrtc/cuda/lib")):
             found = sorted(glob.glob(os.path.join(folder, "libnvrtc.so.[0-9]*")))
@@ -58,8 +59,8 @@ class Setting:
         return os.path.join(self.runtimes, "intel/lib")
 
     def math_libraries(self):
-        """Those that a driver's math functions are not bound to unless the program loads them:
-        glibc's with Intel's runtime, which brings its own, and Intel's with PoCL."""
+        """Returns the libraries that a driver's math functions are bound to only if the program
+        loads them: glibc's libm for Intel's runtime, which brings its own, and Intel's for PoCL."""
         if self.device == "intel":
             return ["libm.so.6"]
         own = [os.path.join(self.driver_folder(), name) for name in ("libintlc.so.5", "libimf.so")]
@@ -72,8 +73,8 @@ class Setting:
 
 
 class Result:
-    """What one process did: a line for each program, Kiln's outcome for it, and how the process
-    ended."""
+    """The results of one process: a line for each program, Kiln's outcome for it, and how the
+    process ended."""
 
     def __init__(self, lines, outcomes, ending, complaint):
         self.lines = lines
@@ -84,7 +85,8 @@ class Result:
 
 TRACE = re.compile(r"^kiln\[\d+\] (\S+)(.*)")
 
-# The driver compiles, and the link is found: what becomes of the link is what counts.
+# Trace lines of compiles are skipped: the driver makes them, and only the outcome of the link
+# matters.
 COMPILED_FOR_LINKS = "only links are cached"
 
 
@@ -94,6 +96,8 @@ def _read(output):
         if line.startswith("= "):
             lines.append(line)
             outcomes.append(seen)
+            seen = []
+        elif line == "first":  # see nvrtc_worker.c
             seen = []
         else:
             match = TRACE.match(line)
@@ -107,7 +111,7 @@ def is_hit(outcome):
 
 
 def header_map(entries):
-    """A header map as clang reads it: a hash table of names, folders and files."""
+    """Returns a header map as clang reads it: a hash table of names, folders and files."""
     strings = bytearray(b"\0")
 
     def text(value):
@@ -159,14 +163,13 @@ class Site:
         elif os.path.isdir(full):
             shutil.rmtree(full)
 
-    def _write(self, path, content):
-        """Writes in place if the file exists, so that its inode number stays. Its time is that of
-        all files."""
+    def _write(self, path, content, time=worlds_module.TIME):
+        """Writes a file; if it exists, in place, so that its inode number stays."""
         full = os.path.join(self.root, path)
         with open(full, "r+b" if os.path.isfile(full) and not os.path.islink(full) else "wb") as file:
             file.write(content)
             file.truncate()
-        os.utime(full, (worlds_module.TIME, worlds_module.TIME))
+        os.utime(full, (time, time))
 
     def _put(self, path, what):
         full = os.path.join(self.root, path)
@@ -175,35 +178,42 @@ class Site:
             self._write(path, self.expand(what).encode())
         elif what[0] == "folder":
             os.makedirs(full, exist_ok=True)
+        elif what[0] == "aged":
+            self._write(path, self.expand(what[2]).encode(), what[1])
         elif what[0] == "link":
             os.symlink(what[1], full)
+        elif what[0] == "hard link":
+            os.link(os.path.join(self.root, what[1]), full)
         elif what[0] == "map":
             self._write(path, header_map({name: [self.expand(part) for part in parts]
                                           for name, parts in what[1].items()}))
 
     def _kind(self, what):
-        return "file" if what is None or isinstance(what, str) or what[0] == "map" else what[0]
+        return "file" if what is None or isinstance(what, str) or what[0] in ("map", "aged") else what[0]
 
     def put_up(self, world):
-        """Sets the files to those of the world, and touches no others."""
+        """Makes the site's files equal to those of the world. Files that are equal already are not
+        touched."""
         wanted = worlds_module.tree(world)
         for path in sorted(self.there, reverse=True):
             what = self.there[path]
-            if path not in wanted or (what != wanted[path] and
-                                      {self._kind(what), self._kind(wanted[path])} != {"file"}):
+            # The file of a hard link may have been replaced.
+            if path not in wanted or self._kind(what) == "hard link" or \
+                    (what != wanted[path] and {self._kind(what), self._kind(wanted[path])} != {"file"}):
                 self._remove(path)
                 # The contents of a removed folder are gone too.
                 for other in list(self.there):
                     if other == path or other.startswith(path + "/"):
                         del self.there[other]
-        for path in sorted(wanted):
+        for path in sorted(wanted, key=lambda path: (self._kind(wanted[path]) == "hard link", path)):
             if path not in self.there or self.there[path] != wanted[path]:
                 self._put(path, wanted[path])
                 self.there[path] = wanted[path]
 
     def driver(self, variant):
-        """A copy of the driver in which some files differ. Intel's runtime resolves symbolic links
-        and looks for its files beside the real library, so links would not do."""
+        """Returns a copy of the driver in which some files differ. Intel's runtime resolves
+        symbolic links and searches for its files beside the real library, so links would not
+        work."""
         folder = os.path.join(self.root, "driver-" + re.sub(r"\W", "-", variant))
         if os.path.isdir(folder):
             return folder
@@ -274,7 +284,7 @@ class Site:
         steps += worlds_module.late_prologue(world)
         if self.setting.device != "nvrtc":
             steps.append(("binaries", self.binaries))
-        # Files are named by the root as the world's text spells it.
+        # Paths begin with the root as the world spells it.
         one_pass = []
         for place, program in enumerate(programs):
             if world["library"] == "both" and place == len(programs) // 2:
@@ -294,9 +304,9 @@ class Site:
 
     def environment(self, world):
         # NVIDIA's driver has its own cache, which ignores the floating-point mode. Even without
-        # Kiln, a program gets what a different program compiled in a different mode.
+        # Kiln, a program gets the result that a different program compiled in a different mode.
         set_here = {"PATH": "/usr/bin:/bin", "HOME": "@root@/home", "TMPDIR": "@root@/tmp",
-                    "CUDA_CACHE_DISABLE": "1", "PWD": "@root@/" + (world["folder"] or "w")}
+                    "CUDA_CACHE_DISABLE": "1", "PWD": world["spelled"] or "@root@/" + (world["folder"] or "w")}
         if "LD_LIBRARY_PATH" in os.environ:
             set_here["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         set_here.update(world["others"] or {})

@@ -3,8 +3,8 @@
 the dimensions below; None is the ordinary value.
 
 This file states which dimensions affect a compiler's output for one purpose only: worlds that are
-equal in all of those are expected to hit. No result is judged by it.
-"""
+equal in all of these dimensions are expected to hit. The check whether a result is right does not
+depend on this statement."""
 
 import json
 import os
@@ -29,8 +29,29 @@ def _header(name, value):
     return "#define %s_VALUE %d\n" % (name, value)
 
 
-# Paths below the root: a text, or ["link", target], ["folder"], ["map", {name: [folder, file]}],
-# ["bytes", hexadecimal], ["copy", path].
+# A header whose macro shows whether it was read twice.
+ONCE = "#pragma once\n#ifdef ONCE_READ\n#define ONCE_VALUE 2\n#endif\n#define ONCE_READ\n"
+# A header whose code contains its own path.
+WHERE = """#ifndef WHERE_VALUE
+#ifdef __OPENCL_VERSION__
+constant
+#else
+static __device__ const
+#endif
+char where_text[] = __FILE__;
+#define WHERE_VALUE (where_text[sizeof where_text / 2] + 1000 * (int)sizeof where_text + __INCLUDE_LEVEL__)
+#endif
+"""
+# The files of a project. There are two projects with the same layout.
+PROJECT = {
+    "a.h": _header("A", 60), "local.h": _header("LOCAL", 61), "n2.h": "#define N_2 2\n",
+    "common/n.h": '#include "types.h"\n#include "../n2.h"\n#if __has_include("common/n3.h")\n'
+                  '#include "common/n3.h"\n#else\n#define N_3 0\n#endif\n#define N_VALUE (N_1 + N_2 + N_3)\n',
+    "common/types.h": "#define N_1 10\n", "common/n3.h": "#define N_3 300\n",
+}
+
+# Paths below the root: a text, or ["link", target], ["hard link", path], ["folder"],
+# ["map", {name: [folder, file]}], ["aged", time, text].
 TREE = {
     "w": ["folder"], "w/sub": ["folder"], "elsewhere": ["folder"], "inc1": ["folder"],
     "inc2": ["folder"], "inc1/deep": ["folder"], "tmp": ["folder"], "tmp2": ["folder"],
@@ -43,10 +64,23 @@ TREE = {
     "inc2/mapped.h": _header("M", 85), "inc2/late.h": _header("LATE", 94),
     "w/local.h": _header("LOCAL", 70), "inc1/local.h": _header("LOCAL", 71),
     "mapped/m.h": _header("M", 80), "mapped/a.h": _header("A", 81),
+    "none": ["folder"], "twin": ["link", "none"], "third": ["link", "twin"], "alias": ["link", "one"],
+    "inc1/once.h": ONCE, "inc1/twice.h": ["link", "once.h"],
+    "inc1/both.h": '#include "once.h"\n#include "twice.h"\n', "inc1/where.h": WHERE,
+    "inc1/asks.h": '#if __has_include(<asked.h>)\n#define ASKS_VALUE 1\n#else\n#define ASKS_VALUE 0\n#endif\n',
+    "inc1/older.h": '#pragma GCC dependency "once.h"\n#define OLDER_VALUE 86\n',
+    "inc1/stamp.h": "#ifdef __TIMESTAMP__\n#define STAMP_VALUE (__TIMESTAMP__[18] + __TIME__[7])\n#else\n"
+                    "#define STAMP_VALUE __TIME__[7]\n#endif\n",
+    "inc1/join.h": "#define JOIN(a, b) a##b\n#define JOIN3(a, b, c) a##b##c\n#define TEXT(x) #x\n",
 }
+for _name, _text in PROJECT.items():
+    TREE["one/" + _name] = _text
+    TREE["two/" + _name] = _text
+TREE["two/a.h"] = _header("A", 62)
+TREE["two/common/types.h"] = "#define N_1 20\n"
 TIME = 1000000000
 
-# Possible changes of the tree.
+# Changes to the files that a world may have.
 CHANGES = [
     {"inc1/a.h": _header("A", 11)}, {"inc1/b2.h": _header("B", 31)}, {"inc2/l1.h": _header("L", 51)},
     {"inc2/c.h": "#define C_VALUE 42\n"}, {"mapped/m.h": _header("M", 89)},
@@ -62,7 +96,16 @@ CHANGES = [
                                          "inc1/local.h": None},
     {"inc1/a.h": '#include "late.h"\n#define A_VALUE 14\n', "inc2/late.h": _header("LATE", 92)},
     {"w/cl.cfg": "CL_CONFIG_CPU_VECTORIZER_MODE=1\n"}, {"w/cl.cfg": "CL_CONFIG_USE_VECTORIZER=0\n"},
+    {"inc1/twice.h": ["hard link", "inc1/once.h"]}, {"inc1/twice.h": ONCE},
+    {"inc1/twice.h": ["link", "thrice.h"], "inc1/thrice.h": ["link", "once.h"]},
+    {"inc1/c.h": ["hard link", "inc2/c.h"]}, {"twin": ["folder"]}, {"third": ["link", "none"]},
+    {"twin": ["link", "inc2"]}, {"third": ["link", "inc1"]},
 ]
+# Headers that may appear in any folder, or be removed, and the macros that they define.
+HEADERS = {"a.h": "A_VALUE", "c.h": "C_VALUE", "deep/b.h": "B_VALUE", "mapped.h": "M_VALUE",
+           "link.h": "L_VALUE", "local.h": "LOCAL_VALUE", "late.h": "LATE_VALUE",
+           "asked.h": "ASKED_VALUE", "common/types.h": "N_1", "types.h": "N_1", "n2.h": "N_2",
+           "common/n3.h": "N_3"}
 MAPS = [
     {"mapped.h": ["@root@/mapped/", "m.h"]},
     {"mapped.h": ["@root@/mapped/", "m.h"], "a.h": ["@root@/mapped/", "a.h"]},
@@ -70,19 +113,30 @@ MAPS = [
 ]
 INCLUDES = [["inc1", "inc2"], ["inc2", "inc1"], ["inc1"], ["inc2"], ["map.hmap", "inc1", "inc2"],
             ["inc1", "map.hmap"], ["map.hmap", "inc2"], [], ["inc1", "inc1/deep", "inc2"],
-            ["relative"], ["w", "inc1"], ["missing", "inc1", "inc2"]]
+            ["relative"], ["w", "inc1"], ["missing", "inc1", "inc2"], ["none", "twin", "inc1", "inc2"],
+            ["twin", "third", "none", "inc1"], ["same/inc1", "inc2"], [".", "inc1", "inc2"], ["."],
+            [".", "one"], ["one", "two", "inc1"], ["none", "relative", "inc2"]]
 
-# Changes that a program's process may make to files half-way. Programs compiled before the change
+# Changes that a process may make to files between programs. Programs compiled before the change
 # are compiled again after it.
 EDITS = [["inc1/a.h", _header("A", 15)], ["inc2/l1.h", _header("L", 53)],
          ["inc1/late.h", _header("LATE", 93)], ["mapped/m.h", _header("M", 84)],
          ["inc1/b2.h", _header("B", 34)], ["w/a.h", _header("A", 16)]]
 
-DIMENSIONS = ["environment", "others", "unset", "mxcsr", "x87", "locale", "folder", "includes", "files",
-              "map", "affinity", "tunables", "limits", "thread", "fork", "library", "driver", "part",
-              "edit", "again", "helper", "math"]
-# Worlds that differ only in these are expected to hit each other's entries.
-WITHOUT_EFFECT = {"others", "locale", "affinity", "limits", "thread", "helper"}
+DIMENSIONS = ["environment", "others", "unset", "spelled", "mxcsr", "x87", "locale", "folder", "includes",
+              "files", "times", "clock", "map", "affinity", "tunables", "limits", "thread", "fork",
+              "library", "driver", "part", "edit", "again", "helper", "math", "first"]
+# Options of the program that a process compiles first: some that NVRTC does not forget, so that it
+# compiles later programs as if they had them too, and some that it must forget.
+LASTING = ["--restrict", "--Ofast-compile=mid", "--optimization-info=inline"]
+FORGOTTEN = [
+    "-G", "-lineinfo", "-dlto", "--gen-opt-lto", "--optix-ir", "-rdc=true", "--use_fast_math", "-ftz=true",
+    "-prec-div=false", "-prec-sqrt=false", "-fmad=false", "-w", "--maxrregcount=16", "--minimal",
+    "-arch=sm_90", "--ptxas-options=-O0", "--ptxas-options=-v", "--device-stack-protector=true",
+    "--jump-table-density=0", "--split-compile=2", "-default-device", "--diag-suppress=177",
+    "--diag-error=177", "--brief-diagnostics=true", "--no-display-error-number", "-std=c++14"]
+# Worlds that differ only in these dimensions are expected to hit each other's entries.
+WITHOUT_EFFECT = {"others", "clock", "locale", "affinity", "limits", "thread", "helper"}
 
 
 def ordinary():
@@ -103,10 +157,32 @@ def _others(random, _device):
             for _ in range(random.randint(1, 3))}
 
 
-def _files(random, _device):
+def _places(world):
+    """Returns the folders that the world's compilers search."""
+    here = (world["folder"] or "w").replace("same/", "")
+    known = {".": here, "relative": "inc1", "same/inc1": "inc1"}
+    return [known.get(name, name) for name in includes_of(world) if name != "map.hmap"] + [here]
+
+
+def _appearance(random, world):
+    """Returns a change that adds a header to a searched folder, or removes it from there."""
+    places = _places(world)
+    unusual = [place for place in places if TREE.get(place, "missing") != ["folder"]]
+    folder = random.choice(unusual if unusual and random.random() < 0.6
+                           else places + ["inc1/deep", "one/common"])
+    name = random.choice(["a.h"] * 4 + ["asked.h"] * 2 + list(HEADERS))
+    made = {} if TREE.get(folder, ["folder"]) == ["folder"] else {folder: ["folder"]}
+    made[os.path.normpath(folder + "/" + name)] = \
+        None if random.random() < 0.2 else "#define %s %d\n" % (HEADERS[name], random.randint(100, 999))
+    return made
+
+
+def _files(random, world):
     made = {}
-    for change in random.sample(CHANGES, random.randint(1, 3)):
-        made.update(change)
+    for _ in range(random.randint(1, 3)):
+        edit = {random.choice(["inc1/a.h", "inc1/a.h", "one/a.h"]): _header("A", random.randint(10, 99))}
+        made.update(random.choice([_appearance(random, world), _appearance(random, world), edit,
+                                   random.choice(CHANGES), random.choice(CHANGES)]))
     return made
 
 
@@ -123,18 +199,27 @@ DRIVERS = {
 
 
 def change(world, dimension, random, device):
-    """Gives one dimension of a world a different value."""
+    """Returns a world with a different value of one dimension."""
     makers = {
         "environment": lambda: _environment(random, device),
         "others": lambda: _others(random, device),
         # PoCL ends the process if it does not find the linker.
         "unset": lambda: [random.choice(["HOME", "TMPDIR", "PWD", "PWD"] + ["PATH"] * (device != "pocl"))],
+        "spelled": lambda: random.choice(["/nowhere", "@root@", "@root@/same/w"] +
+                                         ["@root@/" + name for name in _places(world)]),
         "mxcsr": lambda: random.choice(list(MXCSR.values())),
         "x87": lambda: random.choice(list(X87.values())),
         "locale": lambda: random.choice(LOCALES),
-        "folder": lambda: random.choice(["w/sub", "elsewhere", "same/w", "inc1", "inc2"]),
-        "includes": lambda: random.choice(INCLUDES),
-        "files": lambda: _files(random, device),
+        # A world in one of the two projects moves to the other project.
+        "folder": lambda: random.choice(
+            [{"one": "two", "two": "one"}.get(world["folder"], "one"), "one", "two",
+             random.choice(["w/sub", "elsewhere", "same/w", "inc1", "inc2", "alias"])]),
+        "includes": lambda: random.choice(INCLUDES) if random.random() < 0.6 else random.sample(
+            ["inc1", "inc2", "none", "twin", "third", "one", "missing", ".", "relative"], 4),
+        "files": lambda: _files(random, world),
+        "times": lambda: {random.choice(["inc1/once.h", "inc1/a.h", "inc1/stamp.h"]):
+                          random.choice([0, TIME - 1000, TIME + 1007, 4000000000])},
+        "clock": lambda: random.choice([TIME, 1700000061, 1234567890]),
         "map": lambda: random.choice(MAPS),
         "affinity": lambda: random.choice(["1", "2", "3"]),
         "tunables": lambda: random.choice(TUNABLES),
@@ -149,6 +234,7 @@ def change(world, dimension, random, device):
         "again": lambda: random.choice([None, "1f80", "3f80", "9fc0", "7f80"]) or "same",
         "helper": lambda: 1 if device == "pocl" and random.random() < 0.5 else None,
         "math": lambda: 1,
+        "first": lambda: random.choice(random.choice([LASTING, FORGOTTEN])),
     }
     changed = dict(world)
     changed[dimension] = None if world[dimension] is not None and random.random() < 0.4 \
@@ -163,18 +249,35 @@ def change(world, dimension, random, device):
     return changed
 
 
+# The dimensions that decide which files a compiler finds, and their weights in worlds that differ
+# in nothing else.
+ABOUT_FILES = {"folder": 5, "includes": 3, "files": 5, "spelled": 2, "times": 1, "clock": 2, "edit": 1}
+# The dimensions that affect the words with which a text refers to files and clocks.
+ABOUT_WORDS = {"files", "times", "clock", "edit"}
+
+
+def subject(focus):
+    """Returns what programs should be about if worlds differ only in these dimensions."""
+    if focus and set(focus) <= ABOUT_WORDS:
+        return "words"
+    return "files" if focus and set(focus) <= set(ABOUT_FILES) else None
+
+
 def dimensions_of(device):
-    """The dimensions, each repeated by its weight."""
-    often = {"mxcsr": 3, "files": 4, "environment": 4, "map": 4, "includes": 2, "others": 2,
+    """Returns a list in which each dimension occurs as often as its weight."""
+    often = {"mxcsr": 3, "files": 5, "folder": 2, "environment": 4, "map": 4, "includes": 2, "others": 2,
              "driver": 2, "tunables": 2}
-    absent = {"nvrtc": {"part", "helper", "map", "math"}, "intel": {"library", "helper"},
-              "pocl": {"library", "driver"}}[device]
+    absent = {"nvrtc": {"part", "helper", "map", "math"}, "intel": {"library", "helper", "first"},
+              "pocl": {"library", "driver", "first"}}[device]
     return [d for d in DIMENSIONS if d not in absent for _ in range(often.get(d, 1))]
 
 
 def neighbour(world, random, device, focus=None):
-    """A world that differs in a few dimensions, or in none. @focus: the only ones that may differ."""
+    """Returns a world that differs in a few dimensions, or in none. @focus: the only ones that may
+    differ."""
     dimensions = [d for d in dimensions_of(device) if not focus or d in focus]
+    if subject(focus):
+        dimensions = [d for d in focus for _ in range(ABOUT_FILES[d])]
     for _ in range(random.choice([0, 1, 1, 1, 2, 2, 3])):
         world = change(world, random.choice(dimensions), random, device)
     return world
@@ -185,10 +288,11 @@ def difference(a, b):
 
 
 def keeps_nothing(world, device):
-    """Whether Kiln makes no entries in a world: a libnvrtc in a second namespace, a child forked
-    after the first call, variables that add options, a limit on the size of files, PoCL's
-    sub-devices."""
+    """Returns whether Kiln makes no entries in a world: a libnvrtc in a second namespace, a child
+    forked after the first call, variables that add options, a limit on the size of files, PoCL's
+    sub-devices, an option that lasts."""
     return (world["part"] and device == "pocl") or world["library"] == "again" or world["fork"] == "after" or \
+        world["first"] in LASTING or \
         (world["limits"] or "").startswith("fsize") or \
         any(name.endswith("_FLAGS") for name in world["environment"] or {})
 
@@ -199,37 +303,53 @@ def are_equal_in_what_counts(a, b, device):
 
 
 def tree(world):
-    """The files of a world: from the path below the root to the contents."""
+    """Returns the files of a world: a dictionary from paths below the root to contents."""
     found = dict(TREE)
     found.update(world["files"] or {})
+    for path, time in (world["times"] or {}).items():
+        if isinstance(found.get(path), str):
+            found[path] = ["aged", time, found[path]]
     if world["map"]:
         found["map.hmap"] = ["map", world["map"]]
     links = {path + "/" for path, what in found.items() if isinstance(what, list) and what[0] == "link"}
     # If a folder has become a link, its contents are gone.
-    return {path: what for path, what in found.items()
-            if what is not None and not any(path.startswith(link) for link in links)}
+    there = {path: what for path, what in found.items()
+             if what is not None and not any(path.startswith(link) for link in links)}
+    for path, what in list(there.items()):
+        if what[0] == "hard link" and what[1] not in there:
+            del there[path]
+        while "/" in path:
+            path = os.path.dirname(path)
+            there.setdefault(path, ["folder"])
+    return there
+
+
+def includes_of(world):
+    return world["includes"] if world["includes"] is not None else ["inc1", "inc2"]
 
 
 def includes(world):
-    """The options for "@includes@"."""
-    names = world["includes"] if world["includes"] is not None else ["inc1", "inc2"]
-    return ["-I../inc1" if name == "relative" else "-I@root@/" + name for name in names]
+    """Returns the options for "@includes@"."""
+    relative = {"relative": "-I../inc1", ".": "-I."}
+    return [relative.get(name, "-I@root@/" + name) for name in includes_of(world)]
 
 
 def prologue(world):
-    """The steps of a worker's job before the library is opened."""
+    """Returns the steps of a worker's job before the library is opened."""
     if world["fork"] == "before":
         yield "fork", ""
     yield "chdir", "@root@/" + (world["folder"] or "w")
-    for dimension, step in (("locale", "locale"), ("affinity", "affinity"), ("mxcsr", "mxcsr"),
+    for dimension, step in (("clock", "clock"), ("locale", "locale"), ("affinity", "affinity"), ("mxcsr", "mxcsr"),
                             ("x87", "x87"), ("thread", "thread")):
         if world[dimension] is not None:
             yield step, str(world[dimension])
 
 
 def late_prologue(world):
-    """The steps after the library was opened."""
+    """Returns the steps after the library was opened."""
     if world["fork"] == "after":
         yield "fork", ""
     if world["limits"]:
         yield "limit", world["limits"]
+    if world["first"]:
+        yield "first", world["first"]

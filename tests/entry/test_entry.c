@@ -69,7 +69,7 @@ static kiln_entry *make_with_payload(const void *payload, size_t size)
     return entry;
 }
 
-/* Decodes an exact-size copy, so that a sanitizer notices a read beyond its end. */
+/* Decodes a copy of exactly this size, so that a sanitizer notices a read beyond its end. */
 static kiln_status decode_copy(const void *bytes, size_t size, kiln_entry **ret_entry)
 {
     void *copy = malloc(size > 0 ? size : 1);
@@ -364,8 +364,8 @@ static void test_threads_share_an_entry(void **state)
         assert_int_equal(
             pthread_create(&threads[i], NULL, retain_and_release, kiln_entry_retain(entry)), 0);
     }
-    /* Whichever thread ends last frees it; a sanitizer notices if it is freed twice, too early or
-     * never. */
+    /* The last thread that ends frees the entry. A sanitizer notices if it is freed twice, too
+     * early or never. */
     kiln_entry_release(&entry);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
@@ -387,7 +387,7 @@ static void flip_all(const unsigned char *bytes, size_t size)
     for (size_t bit = 0; bit < size * 8; bit++) {
         unsigned char mask = (unsigned char)(1 << bit % 8);
         flipped[bit / 8] ^= mask;
-        /* A version from which one bit was removed is 0, which is invalid. */
+        /* If the lowest bit of version 1 is flipped, the version is 0, which is invalid. */
         bool newer = is_in_version_word(bit / 8) && !(bit / 8 == 8 && bit % 8 == 0);
         assert_status(flipped, size, newer ? KILN_E_VERSION : KILN_E_CORRUPT);
         flipped[bit / 8] ^= mask;
@@ -402,14 +402,14 @@ static void truncate_all(const unsigned char *bytes, size_t size)
     }
 }
 
-static void test_every_flipped_bit_is_seen(void **state)
+static void test_every_flipped_bit_is_detected(void **state)
 {
     (void)state;
     flip_all(golden_entry, sizeof golden_entry);
     flip_all(golden_signed_entry, sizeof golden_signed_entry);
 }
 
-static void test_every_truncation_is_seen(void **state)
+static void test_every_truncation_is_detected(void **state)
 {
     (void)state;
     truncate_all(golden_entry, sizeof golden_entry);
@@ -419,17 +419,17 @@ static void test_every_truncation_is_seen(void **state)
     assert_status(longer, sizeof longer, KILN_E_CORRUPT);
 }
 
-static void test_a_newer_version_is_known_whatever_follows(void **state)
+static void test_a_newer_version_is_recognized_whatever_follows(void **state)
 {
     (void)state;
     unsigned char bytes[64];
     memset(bytes, 0xa5, sizeof bytes);
     memcpy(bytes, golden_entry, 8);
     for (size_t size = 0; size <= sizeof bytes; size++) {
-        kilni_entry_head head;
+        kilni_entry_preview head;
         kiln_status expected = size < 12 ? KILN_E_CORRUPT : KILN_E_VERSION;
         assert_status(bytes, size, expected);
-        assert_int_equal(kilni_entry_head_decode(bytes, size, size, &head), expected);
+        assert_int_equal(kilni_entry_preview_decode(bytes, size, size, &head), expected);
     }
     memcpy(bytes + 8, "\2\0\0\0", 4);
     assert_status(bytes, sizeof bytes, KILN_E_VERSION);
@@ -440,7 +440,7 @@ static void test_a_newer_version_is_known_whatever_follows(void **state)
     assert_status(bytes, sizeof bytes, KILN_E_CORRUPT);
 }
 
-/* ---- entries with a right checksum but odd content ---- */
+/* ---- entries with a correct checksum and invalid content ---- */
 
 /* Changes bytes of golden_entry, corrects the checksum, and decodes. */
 static void assert_patched(size_t offset, const void *patch, size_t patch_size,
@@ -455,7 +455,7 @@ static void assert_patched(size_t offset, const void *patch, size_t patch_size,
 
 #define ROW(n) (64 + 24 * (n))
 
-static void test_unsound_fields_under_a_right_checksum(void **state)
+static void test_invalid_fields_under_a_correct_checksum(void **state)
 {
     (void)state;
     assert_patched(16, "\x68", 1, KILN_E_CORRUPT); /* total size */
@@ -522,7 +522,7 @@ static kiln_status decode_structure(kilni_entry_structure structure, kiln_entry 
     return status;
 }
 
-static void test_nothing_may_hide_behind_the_sections(void **state)
+static void test_no_bytes_after_the_sections(void **state)
 {
     (void)state;
     unsigned char bytes[sizeof golden_entry + 8] = {0};
@@ -589,7 +589,7 @@ static void test_unknown_required_sections_need_a_newer_reader(void **state)
     }
 }
 
-static void test_section_0_is_no_known_section(void **state)
+static void test_section_0_is_unknown(void **state)
 {
     (void)state;
     kilni_entry_structure structure = golden_structure();
@@ -628,7 +628,7 @@ static void test_sections_have_a_limit(void **state)
     kiln_entry *entry = NULL, *other = NULL;
     assert_int_equal(decode_structure(structure, &entry), KILN_OK);
     kilni_signing_key key = {{0}};
-    assert_int_equal(kilni_entry_sign(entry, &key, &other), KILN_E_TOO_LARGE);
+    assert_int_equal(kilni_entry_add_mac(entry, &key, &other), KILN_E_TOO_LARGE);
     assert_null(other);
     kiln_entry_release(&entry);
 }
@@ -666,18 +666,18 @@ static void test_golden_signature(void **state)
     kilni_signing_key key = golden_signing_key();
     kiln_entry *entry = make_golden(), *with_mac = NULL;
     assert_int_equal(authenticate(entry, &key), KILN_E_UNAUTHENTICATED);
-    assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
+    assert_int_equal(kilni_entry_add_mac(entry, &key, &with_mac), KILN_OK);
     assert_bytes(kiln_entry_encoding(with_mac), golden_signed_entry, sizeof golden_signed_entry);
     assert_is_golden(with_mac);
     assert_int_equal(authenticate(with_mac, &key), KILN_OK);
 
     kiln_entry *again = NULL;
-    assert_int_equal(kilni_entry_sign(with_mac, &key, &again), KILN_OK);
+    assert_int_equal(kilni_entry_add_mac(with_mac, &key, &again), KILN_OK);
     assert_same_entry(again, with_mac);
     key.bytes[31] ^= 1;
     assert_int_equal(authenticate(with_mac, &key), KILN_E_UNAUTHENTICATED);
     kiln_entry_release(&again);
-    assert_int_equal(kilni_entry_sign(with_mac, &key, &again), KILN_OK);
+    assert_int_equal(kilni_entry_add_mac(with_mac, &key, &again), KILN_OK);
     assert_int_equal(authenticate(again, &key), KILN_OK);
     kiln_entry_release(&again);
     kiln_entry_release(&with_mac);
@@ -703,7 +703,8 @@ static void test_no_altered_entry_is_authentic(void **state)
         kiln_entry_release(&entry);
         bytes[i] ^= 1;
     }
-    /* Only the MAC shows changes of texts, answers, log, payload and of the MAC itself. */
+    /* Entries with a changed text, answer, log, payload or MAC are decoded; only the MAC reveals
+     * the change. */
     assert_true(decoded > 32 + 5 + 7 + 3);
 }
 
@@ -715,7 +716,7 @@ static void test_unknown_sections_are_signed_too(void **state)
     kiln_entry *entry = NULL, *with_mac = NULL;
     kilni_signing_key key = golden_signing_key();
     assert_int_equal(decode_structure(structure, &entry), KILN_OK);
-    assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
+    assert_int_equal(kilni_entry_add_mac(entry, &key, &with_mac), KILN_OK);
     kiln_bytes bytes = kiln_entry_encoding(with_mac);
     assert_int_equal(kilni_entry_structure_decode(bytes.data, bytes.size, &structure), KILN_OK);
     assert_int_equal(structure.header.section_count, 7);
@@ -759,8 +760,8 @@ static void test_compressed_payloads_come_back(void **state)
         kiln_entry *again = decode(bytes.data, bytes.size);
         assert_bytes(kiln_entry_payload(again), payload, LARGE);
         assert_bytes(kiln_entry_log(again), "warning", 7);
-        kilni_entry_head head;
-        assert_int_equal(kilni_entry_head_decode(bytes.data, bytes.size, bytes.size, &head),
+        kilni_entry_preview head;
+        assert_int_equal(kilni_entry_preview_decode(bytes.data, bytes.size, bytes.size, &head),
                          KILN_OK);
         assert_int_equal(head.payload_size, LARGE);
         kiln_entry *twice = compress(again, level);
@@ -798,12 +799,12 @@ static void test_compressing_drops_the_signature(void **state)
     kilni_signing_key key = golden_signing_key();
     unsigned char *payload = compressible();
     kiln_entry *entry = make_with_payload(payload, LARGE), *with_mac = NULL;
-    assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
+    assert_int_equal(kilni_entry_add_mac(entry, &key, &with_mac), KILN_OK);
     kiln_entry *compressed = compress(with_mac, 3), *expected = compress(entry, 3);
     assert_same_entry(compressed, expected);
     assert_int_equal(authenticate(compressed, &key), KILN_E_UNAUTHENTICATED);
     kiln_entry *again = NULL;
-    assert_int_equal(kilni_entry_sign(compressed, &key, &again), KILN_OK);
+    assert_int_equal(kilni_entry_add_mac(compressed, &key, &again), KILN_OK);
     assert_int_equal(authenticate(again, &key), KILN_OK);
     assert_bytes(kiln_entry_payload(again), payload, LARGE);
     kiln_entry_release(&again);
@@ -814,7 +815,7 @@ static void test_compressing_drops_the_signature(void **state)
     free(payload);
 }
 
-/* A structure with a payload of @plain_size bytes that is stored as @frame. */
+/* Returns the structure of an entry whose payload, @plain_size bytes, is stored as @frame. */
 static kilni_entry_structure compressed_structure(const void *frame, size_t size,
                                                   uint64_t plain_size)
 {
@@ -826,7 +827,7 @@ static kilni_entry_structure compressed_structure(const void *frame, size_t size
     return structure;
 }
 
-/* Unsigned bytes are not decompressed. */
+/* A payload without a valid signature is not decompressed. */
 static void test_signatures_are_checked_first(void **state)
 {
     (void)state;
@@ -925,7 +926,7 @@ static void test_damaged_frames_are_corrupt(void **state)
     free(payload);
 }
 
-static void test_trailing_bytes_behind_a_frame_are_corrupt(void **state)
+static void test_bytes_after_a_frame_are_corrupt(void **state)
 {
     (void)state;
     unsigned char *payload = compressible();
@@ -966,7 +967,7 @@ static kiln_status decode_frame(const void *frame, size_t size, uint64_t plain_s
 static void test_a_payload_is_one_frame(void **state)
 {
     (void)state;
-    /* One block that repeats a byte 64 times; then a skippable frame. */
+    /* A frame with one block that repeats a byte 64 times, and then a skippable frame. */
     static const char frames[] = "\x28\xb5\x2f\xfd\x20\x40\x03\x02\0x"
                                  "\x50\x2a\x4d\x18\0\0\0\0";
     assert_int_equal(decode_frame(frames, 10, 64), KILN_OK);
@@ -978,9 +979,10 @@ static void test_a_payload_is_one_frame(void **state)
 static void test_no_frame_may_claim_to_expand_without_limit(void **state)
 {
     (void)state;
-    /* A block that claims 2^39 bytes and contains none. */
+    /* A block that claims 2^39 bytes but contains none. */
     static const char frame[] = "\x28\xb5\x2f\xfd\xe0\0\0\0\0\x80\0\0\0\1\0\0";
-    /* The first three allocations are stored bytes, entry and key; there must be no fourth. */
+    /* The first three allocations are for the stored bytes, the entry and the key; there must be no
+     * fourth. */
     failing_malloc_arm(4);
     kiln_status status = decode_frame(frame, 16, UINT64_C(1) << 39);
     failing_malloc_disarm();
@@ -989,12 +991,12 @@ static void test_no_frame_may_claim_to_expand_without_limit(void **state)
 
 /* ---- heads ---- */
 
-static void test_the_head_has_what_is_there(void **state)
+static void test_the_head_has_all_fields_that_it_can(void **state)
 {
     (void)state;
-    kilni_entry_head head;
+    kilni_entry_preview head;
     assert_int_equal(
-        kilni_entry_head_decode(golden_entry, sizeof golden_entry, sizeof golden_entry, &head),
+        kilni_entry_preview_decode(golden_entry, sizeof golden_entry, sizeof golden_entry, &head),
         KILN_OK);
     assert_memory_equal(head.digest.bytes, golden_digest, sizeof head.digest.bytes);
     assert_int_equal(head.kind, KILN_ENTRY_PROGRAM);
@@ -1014,8 +1016,9 @@ static void test_a_shorter_head_has_less(void **state)
         unsigned char *copy = malloc(available > 0 ? available : 1);
         assert_non_null(copy);
         memcpy(copy, golden_entry, available);
-        kilni_entry_head head;
-        kiln_status status = kilni_entry_head_decode(copy, available, sizeof golden_entry, &head);
+        kilni_entry_preview head;
+        kiln_status status =
+            kilni_entry_preview_decode(copy, available, sizeof golden_entry, &head);
         free(copy);
         assert_int_equal(status, available < 64 ? KILN_E_CORRUPT : KILN_OK);
         if (status != KILN_OK) {
@@ -1033,13 +1036,13 @@ static void test_a_shorter_head_has_less(void **state)
 static void test_a_head_of_a_file_of_a_different_size_is_corrupt(void **state)
 {
     (void)state;
-    kilni_entry_head head;
-    assert_int_equal(
-        kilni_entry_head_decode(golden_entry, sizeof golden_entry, sizeof golden_entry + 1, &head),
-        KILN_E_CORRUPT);
-    assert_int_equal(kilni_entry_head_decode(golden_entry, 100, sizeof golden_entry - 1, &head),
+    kilni_entry_preview head;
+    assert_int_equal(kilni_entry_preview_decode(golden_entry, sizeof golden_entry,
+                                                sizeof golden_entry + 1, &head),
                      KILN_E_CORRUPT);
-    assert_int_equal(kilni_entry_head_decode(golden_entry, sizeof golden_entry, 70, &head),
+    assert_int_equal(kilni_entry_preview_decode(golden_entry, 100, sizeof golden_entry - 1, &head),
+                     KILN_E_CORRUPT);
+    assert_int_equal(kilni_entry_preview_decode(golden_entry, sizeof golden_entry, 70, &head),
                      KILN_E_CORRUPT);
 }
 
@@ -1054,8 +1057,8 @@ static void test_a_shorter_head_splits_no_character(void **state)
     assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
     kiln_bytes bytes = kiln_entry_encoding(entry);
     for (size_t there = 0; there <= 4; there++) {
-        kilni_entry_head head;
-        assert_int_equal(kilni_entry_head_decode(bytes.data, 0xcc + there, bytes.size, &head),
+        kilni_entry_preview head;
+        assert_int_equal(kilni_entry_preview_decode(bytes.data, 0xcc + there, bytes.size, &head),
                          KILN_OK);
         assert_int_equal(strlen(head.tool) % 2, 0);
         assert_int_equal(strlen(head.tool) == 4, there == 4);
@@ -1069,9 +1072,9 @@ static void test_a_head_checks_its_sizes(void **state)
     (void)state;
     unsigned char bytes[sizeof golden_entry];
     memcpy(bytes, golden_entry, sizeof bytes);
-    kilni_entry_head head;
+    kilni_entry_preview head;
     bytes[53] = 2;
-    assert_int_equal(kilni_entry_head_decode(bytes, sizeof bytes, sizeof bytes, &head),
+    assert_int_equal(kilni_entry_preview_decode(bytes, sizeof bytes, sizeof bytes, &head),
                      KILN_E_CORRUPT);
 }
 
@@ -1089,8 +1092,9 @@ static void test_long_texts_are_cut_in_a_head(void **state)
     kiln_entry *entry = NULL;
     assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
     kiln_bytes bytes = kiln_entry_encoding(entry);
-    kilni_entry_head head;
-    assert_int_equal(kilni_entry_head_decode(bytes.data, bytes.size, bytes.size, &head), KILN_OK);
+    kilni_entry_preview head;
+    assert_int_equal(kilni_entry_preview_decode(bytes.data, bytes.size, bytes.size, &head),
+                     KILN_OK);
     assert_int_equal(strlen(head.tool), 62);
     assert_int_equal(strlen(head.device), 191);
     assert_int_equal(strlen(head.name), 255);
@@ -1108,8 +1112,8 @@ static void test_every_flipped_bit_leaves_the_head_harmless(void **state)
         unsigned char *copy = malloc(sizeof bytes);
         assert_non_null(copy);
         memcpy(copy, bytes, sizeof bytes);
-        kilni_entry_head head;
-        if (kilni_entry_head_decode(copy, sizeof bytes, sizeof bytes, &head) == KILN_OK) {
+        kilni_entry_preview head;
+        if (kilni_entry_preview_decode(copy, sizeof bytes, sizeof bytes, &head) == KILN_OK) {
             assert_true(memchr(head.tool, 0, sizeof head.tool) != NULL);
             assert_true(memchr(head.device, 0, sizeof head.device) != NULL);
             assert_true(memchr(head.name, 0, sizeof head.name) != NULL);
@@ -1119,7 +1123,7 @@ static void test_every_flipped_bit_leaves_the_head_harmless(void **state)
     }
 }
 
-static void test_no_entry_holds_nothing(void **state)
+static void test_accessors_accept_a_null_entry(void **state)
 {
     (void)state;
     assert_null(kiln_entry_key(NULL));
@@ -1154,7 +1158,7 @@ static kiln_status make_decoded(const kiln_entry *from, kiln_entry **ret_entry)
 static kiln_status make_signed(const kiln_entry *from, kiln_entry **ret_entry)
 {
     kilni_signing_key key = golden_signing_key();
-    return kilni_entry_sign(from, &key, ret_entry);
+    return kilni_entry_add_mac(from, &key, ret_entry);
 }
 
 static kiln_status make_compressed(const kiln_entry *from, kiln_entry **ret_entry)
@@ -1211,14 +1215,14 @@ int main(void)
         cmocka_unit_test(test_a_newer_callers_parameters_are_accepted_if_unused),
         cmocka_unit_test(test_kinds_have_names),
         cmocka_unit_test(test_threads_share_an_entry),
-        cmocka_unit_test(test_every_flipped_bit_is_seen),
-        cmocka_unit_test(test_every_truncation_is_seen),
-        cmocka_unit_test(test_a_newer_version_is_known_whatever_follows),
-        cmocka_unit_test(test_unsound_fields_under_a_right_checksum),
+        cmocka_unit_test(test_every_flipped_bit_is_detected),
+        cmocka_unit_test(test_every_truncation_is_detected),
+        cmocka_unit_test(test_a_newer_version_is_recognized_whatever_follows),
+        cmocka_unit_test(test_invalid_fields_under_a_correct_checksum),
         cmocka_unit_test(test_unknown_optional_sections_are_skipped),
         cmocka_unit_test(test_unknown_required_sections_need_a_newer_reader),
-        cmocka_unit_test(test_section_0_is_no_known_section),
-        cmocka_unit_test(test_nothing_may_hide_behind_the_sections),
+        cmocka_unit_test(test_section_0_is_unknown),
+        cmocka_unit_test(test_no_bytes_after_the_sections),
         cmocka_unit_test(test_provenance_is_three_texts_of_limited_length),
         cmocka_unit_test(test_only_key_and_payload_are_required),
         cmocka_unit_test(test_sections_have_a_limit),
@@ -1229,13 +1233,13 @@ int main(void)
         cmocka_unit_test(test_a_payload_that_does_not_shrink_stays_uncompressed),
         cmocka_unit_test(test_compressing_drops_the_signature),
         cmocka_unit_test(test_signatures_are_checked_first),
-        cmocka_unit_test(test_no_entry_holds_nothing),
+        cmocka_unit_test(test_accessors_accept_a_null_entry),
         cmocka_unit_test(test_decompressing_has_a_limit),
         cmocka_unit_test(test_damaged_frames_are_corrupt),
-        cmocka_unit_test(test_trailing_bytes_behind_a_frame_are_corrupt),
+        cmocka_unit_test(test_bytes_after_a_frame_are_corrupt),
         cmocka_unit_test(test_a_payload_is_one_frame),
         cmocka_unit_test(test_no_frame_may_claim_to_expand_without_limit),
-        cmocka_unit_test(test_the_head_has_what_is_there),
+        cmocka_unit_test(test_the_head_has_all_fields_that_it_can),
         cmocka_unit_test(test_a_shorter_head_has_less),
         cmocka_unit_test(test_a_head_of_a_file_of_a_different_size_is_corrupt),
         cmocka_unit_test(test_long_texts_are_cut_in_a_head),

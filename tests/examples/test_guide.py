@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/guide.md: its code is that of the examples, word for word, and they print what it shows.
+"""Checks docs/guide.md: its code is an exact copy of code in the examples, and the examples print
+the output that it shows.
 
 test_guide.py PROGRAM…
 """
@@ -21,11 +22,11 @@ CONSOLE = re.compile(r"```console\n(.*?)```", re.S)
 
 
 class GuideTest(unittest.TestCase):
-    def test_code_is_that_of_the_examples(self):
+    def test_code_is_copied_from_the_examples(self):
         blocks = CODE.findall(GUIDE)
         self.assertGreater(len(blocks), 5)
         for _, path, _, code in blocks:
-            self.assertTrue(path, f"it is not said where this is from:\n{code}")
+            self.assertTrue(path, f"the guide does not name the file of this code:\n{code}")
             self.assertIn(code, (ROOT / path).read_text(), f"{path} has no such lines")
 
     def test_programs_print_what_is_shown(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""examples/nvrtc, as its README shows it.
+"""Runs examples/nvrtc as its README shows.
 
     test_example.py PROGRAM HEADER LIBNVRTC CUDA_INCLUDE
 """
@@ -38,7 +38,7 @@ class Example(unittest.TestCase):
         self.assertRegex(code, "^(CUBIN|PTX) of [1-9][0-9]* bytes, where activate<__half> is _Z.*activate")
         self.assertIn(launch, ("launched, computes right", "not launched: no GPU"))
 
-    def test_as_long_as_the_header_is_as_it_was(self):
+    def test_results_are_found_until_the_header_changes(self):
         self.check("built")
         self.check("found on disk")
         text = self.header.read_text()

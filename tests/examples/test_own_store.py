@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""examples/own_store: an application's own cache of blobs, on a real runtime.
+"""Runs examples/own_store, an application's own cache of blobs, on a real runtime.
 
 test_own_store.py PROGRAM [TEST…]    without TEST: all
 """
@@ -39,7 +39,7 @@ class OwnStoreTest(unittest.TestCase):
                          [FOUND.format("cube"), FOUND.format("square"), BUILT.format("root")])
         self.assertEqual(os.listdir(self.scratch), ["blobs"])
 
-    def test_a_policy_of_ones_own(self):
+    def test_a_custom_policy(self):
         self.run_program(PLENTY, "square", "cube")
         room = os.path.getsize(self.file) * 5 // 4
         self.assertEqual(self.results(room, "square"), [FOUND.format("square")])
@@ -49,7 +49,7 @@ class OwnStoreTest(unittest.TestCase):
         self.assertEqual(self.results(room, "square", "cube"),
                          [FOUND.format("square"), BUILT.format("cube")])
 
-    def test_a_limit_of_ones_own(self):
+    def test_limit_set_by_the_caller(self):
         for _ in range(2):
             self.assertEqual(self.results(1, "square"), [BUILT.format("square")])
         self.assertFalse(os.path.exists(self.file))
@@ -64,7 +64,7 @@ class OwnStoreTest(unittest.TestCase):
         self.assertTrue(any(line.startswith("blob refused: ") for line in lines), lines)
         self.assertEqual(self.results(PLENTY, "square"), [FOUND.format("square")])
 
-    def test_another_programs_blob_is_not_taken(self):
+    def test_blob_of_a_different_program_is_refused(self):
         self.run_program(PLENTY, "square")
         with open(self.file, "rb") as file:
             bytes_of_square = file.read()
@@ -72,7 +72,7 @@ class OwnStoreTest(unittest.TestCase):
         self.run_program(PLENTY, "cube")
         with open(self.file, "rb") as file:
             bytes_of_cube = file.read()
-        # The head of one record and its ID, with the blob of the other.
+        # The header and the ID are those of one record, and the blob is that of the other.
         ids = [int.from_bytes(b[8:16], "little") for b in (bytes_of_square, bytes_of_cube)]
         size = int.from_bytes(bytes_of_cube[16:24], "little")
         swapped = (bytes_of_square[:16] + size.to_bytes(8, "little") + bytes_of_square[24:32] +

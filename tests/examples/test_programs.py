@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of programs and cache blobs, as their README shows them.
+"""Runs the examples of programs and cache blobs as their README shows.
 
     test_programs.py USE_CASES CACHE_BLOB [--captures]
 
---captures  the runtime's binaries are cheap to get, so that a context keeps them by itself"""
+--captures the runtime returns binaries cheaply, so a context stores them without a request"""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ CAPTURES = "--captures" in sys.argv
 
 
 def run(*command):
-    """What a program prints; it has to succeed."""
+    """Returns what a program prints. The program must succeed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     if done.returncode != 0:
         raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -57,7 +57,7 @@ class Examples(unittest.TestCase):
         self.assertEqual([path.suffix for path in kept], [".blob"])
         self.assertEqual(run(CACHE_BLOB, blobs).stdout, "made from its blob, computes right\n")
 
-        # A damaged blob says so, and is replaced.
+        # The program reports a damaged blob, and replaces it.
         content = bytearray(kept[0].read_bytes())
         content[-100] ^= 1
         kept[0].write_bytes(content)

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * cache.hpp: objects that are built once, and the exceptions of a build. Also compiled without
- * exceptions: then a build returns the status that it failed with.
+ * exceptions. A build then returns the status of its failure.
  */
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <kiln/cache.hpp>
 
@@ -78,6 +81,113 @@ void test_an_object_is_built_once()
     CHECK(cache.stats().entries == 1 && cache.stats().bytes == 100);
 }
 
+void test_obtaining_has_options_and_says_how()
+{
+    programs cache;
+    kiln_reserve_params options = kiln::params<kiln_reserve_params>();
+    options.group = 4;
+    kiln_served served = KILN_SERVED_BYPASSED;
+    const auto make = [] { return build("a"); };
+    CHECK(cache.obtain(key_of("a"), make, options, &served) && served == KILN_SERVED_BUILT);
+    CHECK(cache.obtain(key_of("a"), make, options, &served) && served == KILN_SERVED_HIT);
+    CHECK(cache.remove_group(4) == 1);
+    auto owned = cache.reserve(key_of("a"));
+    options.wait_ns = KILN_NO_WAIT;
+    CHECK(!cache.obtain(key_of("a"), make, options, &served));
+}
+
+/* Returns options with flags. */
+kiln_reserve_params with_flags(std::uint32_t flags)
+{
+    kiln_reserve_params options = kiln::params<kiln_reserve_params>();
+    options.flags = flags;
+    return options;
+}
+
+void test_a_pending_answer()
+{
+    programs cache;
+    auto owned = cache.reserve(key_of("a"));
+    CHECK(owned.outcome == outcome::owner && !owned.pending);
+    auto answer = cache.reserve(key_of("a"), with_flags(KILN_RESERVE_PENDING));
+    CHECK(answer.outcome == outcome::pending && answer.pending && !answer.found && !answer.ticket);
+    CHECK(answer.pending.wait(KILN_NO_WAIT).outcome == outcome::none);
+    int notices = 0;
+    CHECK(answer.pending.notify([&notices] { notices++; }) == status::success && notices == 0);
+    CHECK(owned.ticket.fulfil(build("a")) && notices == 1);
+    const auto got = answer.pending.wait();
+    CHECK(got.outcome == outcome::hit && got.found->source == "a");
+    CHECK(answer.pending.notify([&notices] { notices++; }) == status::success && notices == 2);
+}
+
+/* Dropping a pending answer calls its function once, and the build continues. */
+void test_a_pending_answer_is_dropped()
+{
+    programs cache;
+    int notices = 0;
+    auto owned = cache.reserve(key_of("a"));
+    {
+        auto answer = cache.reserve(key_of("a"), with_flags(KILN_RESERVE_PENDING));
+        CHECK(answer.pending.notify([&notices] { notices++; }) == status::success);
+        const kiln::pending<program> moved(std::move(answer.pending));
+        CHECK(moved && !answer.pending && notices == 0);
+    }
+    CHECK(notices == 1);
+    CHECK(owned.ticket.fulfil(build("a")) && cache.find(key_of("a")));
+}
+
+void test_a_pending_answer_may_become_a_ticket()
+{
+    programs cache;
+    auto owned = cache.reserve(key_of("a"));
+    const auto answer = cache.reserve(key_of("a"), with_flags(KILN_RESERVE_PENDING));
+    owned.ticket = kiln::ticket<program>();
+    auto next = answer.pending.wait();
+    CHECK(next.outcome == outcome::owner && next.ticket.fulfil(build("a")));
+}
+
+void test_no_ticket_is_issued()
+{
+    programs cache;
+    CHECK(cache.reserve(key_of("a"), with_flags(KILN_RESERVE_NO_TICKET)).outcome == outcome::none);
+    CHECK(cache.get_or_build(key_of("a"), [] { return build("a"); }));
+    CHECK(cache.reserve(key_of("a"), with_flags(KILN_RESERVE_NO_TICKET)).outcome == outcome::hit);
+}
+
+void test_what_is_resident_is_listed()
+{
+    programs cache;
+    for (const char *source : {"a", "bb", "ccc"}) {
+        cache.get_or_build(key_of(source), [source] { return build(source); });
+    }
+    std::string seen(3, ' ');
+    CHECK(cache.visit([&](const program &object, const kiln_resident &described) {
+        const std::size_t length = object.source.size();
+        seen[length - 1] = object.source[0];
+        CHECK(described.bytes == 100 && &object == described.object);
+        CHECK(cache.find(key_of(object.source)).get() == &object);
+        return true;
+    }) == status::success);
+    CHECK(seen == "abc");
+    int count = 0;
+    cache.visit([&count](const program &, const kiln_resident &) { return ++count < 2; });
+    CHECK(count == 2);
+#ifndef KILN_NO_EXCEPTIONS
+    std::string thrown;
+    try {
+        cache.visit([&count](const program &, const kiln_resident &) -> bool {
+            count++;
+            throw std::runtime_error("seen enough");
+        });
+    } catch (const std::runtime_error &failed) {
+        thrown = failed.what();
+    }
+    CHECK(thrown == "seen enough" && count == 3);
+#endif
+    cache.clear();
+    CHECK(alive == 0);
+}
+
 void test_pins_outlive_the_cache()
 {
     kiln::pin<program> kept;
@@ -100,6 +210,31 @@ void test_pins_outlive_the_cache()
     static_assert(!std::is_copy_constructible<programs>::value, "a cache has one owner");
 }
 
+/* There are more keys than one look-up handles at a time, and every third key is not ready. */
+void test_several_keys_at_once()
+{
+    programs cache;
+    std::vector<kiln::key> keys;
+    for (int i = 0; i < 40; i++) {
+        const std::string source = std::to_string(i);
+        keys.push_back(key_of(source));
+        if (i % 3 != 0) {
+            cache.get_or_build(keys.back(), [&source] { return build(source); });
+        }
+    }
+    std::vector<kiln::pin<program>> pins;
+    cache.find_many(keys.begin(), keys.end(), std::back_inserter(pins));
+    program *seen[40];
+    const programs::section section(cache);
+    CHECK(section.peek_many(keys.begin(), keys.end(), seen) == seen + 40);
+    CHECK(pins.size() == 40);
+    for (int i = 0; i < 40; i++) {
+        CHECK(pins[i].get() == seen[i]);
+        CHECK(i % 3 == 0 ? seen[i] == nullptr : seen[i]->source == std::to_string(i));
+    }
+    CHECK(section.peek_many(keys.begin(), keys.begin(), seen) == seen);
+}
+
 void test_sections_peek()
 {
     programs cache;
@@ -109,6 +244,7 @@ void test_sections_peek()
     CHECK(seen && section.peek(key_of("b")) == nullptr);
     cache.clear();
     CHECK(seen->source == "a" && section.peek(key_of("a")) == nullptr);
+    CHECK(cache.collect() == 0 && alive == 1);
 }
 
 void test_a_ticket_is_fulfilled()
@@ -128,7 +264,7 @@ void test_a_ticket_is_fulfilled()
     CHECK(cache.reserve(key_of("c")).outcome == outcome::bypass);
 }
 
-void test_a_wait_may_end_first()
+void test_a_wait_may_have_a_deadline()
 {
     programs cache;
     auto answer = cache.reserve(key_of("a"));
@@ -157,7 +293,7 @@ void test_it_is_governed()
     CHECK(cache.remove_group(5) == 1 && alive == 0);
 }
 
-void test_listeners_are_told_while_they_live()
+void test_listeners_are_called_until_removed()
 {
     programs cache;
     int evictions = 0;
@@ -182,7 +318,7 @@ struct freer {
     }
 };
 
-void test_objects_end_as_their_owner_says()
+void test_objects_are_destroyed_by_their_deleter()
 {
     kiln::cache<void, freer> cache;
     alive++;
@@ -204,7 +340,8 @@ void await_waits(const programs &cache, std::uint64_t wanted)
     }
 }
 
-/* Returns what a thread gets that waits for a build that throws, and has a build of its own. */
+/* A thread waits for a build that throws, and can build the key itself. Returns what this thread
+ * gets. */
 template <typename Throw> std::string failure_of_waiter(Throw throw_it, int *ret_builds)
 {
     programs cache;
@@ -243,7 +380,7 @@ template <typename Throw> std::string failure_of_waiter(Throw throw_it, int *ret
     return got;
 }
 
-void test_a_failure_is_everybodys()
+void test_a_failure_is_reported_to_all_waiters()
 {
     int builds = 0;
     CHECK(failure_of_waiter([] { throw kiln::error(status::build_failed, "the reason"); },
@@ -251,7 +388,7 @@ void test_a_failure_is_everybodys()
     CHECK(builds == 0);
 }
 
-void test_a_foreign_exception_is_its_threads_alone()
+void test_a_foreign_exception_reaches_only_its_thread()
 {
     int builds = 0;
     CHECK(failure_of_waiter([] { throw std::runtime_error("the reason"); }, &builds) ==
@@ -267,7 +404,7 @@ struct compile_error : kiln::error {
     int line;
 };
 
-void test_who_builds_gets_what_was_thrown()
+void test_builder_gets_the_exception()
 {
     programs cache;
     int line = 0;
@@ -298,7 +435,7 @@ void test_failures_may_be_kept()
     }
 }
 
-void test_a_ticket_that_an_exception_drops_is_anothers()
+void test_an_exception_abandons_the_ticket()
 {
     programs cache;
     try {
@@ -307,13 +444,13 @@ void test_a_ticket_that_an_exception_drops_is_anothers()
         throw std::runtime_error("lost");
     } catch (const std::runtime_error &) {
     }
-    /* As a failure of its owner alone: a waiter gets the ticket. */
+    /* Only the owner gets the failure; a waiter gets the ticket. */
     CHECK(cache.stats().failures == 1);
     CHECK(cache.reserve(key_of("a"), 0, KILN_NO_WAIT).outcome == outcome::owner);
 }
 
-/* Success without an object is a build that failed. */
-void test_a_build_that_makes_nothing_has_failed()
+/* A build that returns success but no object has failed. */
+void test_a_build_without_an_object_has_failed()
 {
     programs cache;
     bool has_failed = false;
@@ -340,7 +477,7 @@ void test_misuse_is_thrown()
 #endif
 
 /* A ticket that is replaced is abandoned at once, and not at the end of the new one. */
-void test_a_ticket_that_is_assigned_to_is_anothers()
+void test_assigning_to_a_ticket_abandons_it()
 {
     programs cache;
     auto a = cache.reserve(key_of("a"));
@@ -379,22 +516,29 @@ void test_a_build_may_return_its_failure()
 int main()
 {
     test_an_object_is_built_once();
+    test_obtaining_has_options_and_says_how();
+    test_a_pending_answer();
+    test_a_pending_answer_is_dropped();
+    test_a_pending_answer_may_become_a_ticket();
+    test_no_ticket_is_issued();
+    test_what_is_resident_is_listed();
     test_pins_outlive_the_cache();
+    test_several_keys_at_once();
     test_sections_peek();
     test_a_ticket_is_fulfilled();
-    test_a_wait_may_end_first();
+    test_a_wait_may_have_a_deadline();
     test_it_is_governed();
-    test_listeners_are_told_while_they_live();
-    test_objects_end_as_their_owner_says();
-    test_a_ticket_that_is_assigned_to_is_anothers();
+    test_listeners_are_called_until_removed();
+    test_objects_are_destroyed_by_their_deleter();
+    test_assigning_to_a_ticket_abandons_it();
     test_a_build_may_return_its_failure();
 #ifndef KILN_NO_EXCEPTIONS
-    test_a_failure_is_everybodys();
-    test_a_foreign_exception_is_its_threads_alone();
-    test_who_builds_gets_what_was_thrown();
+    test_a_failure_is_reported_to_all_waiters();
+    test_a_foreign_exception_reaches_only_its_thread();
+    test_builder_gets_the_exception();
     test_failures_may_be_kept();
-    test_a_ticket_that_an_exception_drops_is_anothers();
-    test_a_build_that_makes_nothing_has_failed();
+    test_an_exception_abandons_the_ticket();
+    test_a_build_without_an_object_has_failed();
     test_misuse_is_thrown();
 #endif
     CHECK(alive == 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/constant.hpp: a backend as in oneDNN's proposal, with a promise, a future, and a buffer
- * class of its own.
+ * Uses kiln/constant.hpp in a backend like that of oneDNN's proposal, which has a promise, a future
+ * and its own buffer class.
  */
 #include <atomic>
 #include <cstdio>
@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-/* The calls of users know nothing of backends. */
+/* The header for users must not include the header for backends. */
 #include <kiln/constant.h>
 #ifdef KILN_CONSTANT_BACKEND_H
-#error "kiln/constant.h is for users"
+#error "kiln/constant.h must not include kiln/constant_backend.h"
 #endif
 
 #include <kiln/onednn.hpp>
@@ -125,14 +125,13 @@ static void test_users_calls()
     CHECK(size == unlimited && policy == constant_tensor_cache_policy::lru);
 
     int handle = 0;
-    CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::miss);
+    CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::success);
     {
         const kiln::constant_device_binding_t binding(&handle, engine::kind::gpu, 1);
-        CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::success);
         CHECK(kiln::interop::get_constant_tensor_cache_capacity(&handle, &size) == status::success);
         CHECK(size == 5);
     }
-    CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::miss);
+    CHECK(kiln::interop::get_constant_tensor_cache_capacity(&handle, &size) == status::miss);
 
     kiln::set_constant_tensor_cache(0);
     CHECK(kiln::get_constant_tensor_cache() == 0);
@@ -144,7 +143,8 @@ static void test_users_calls()
 
 /* ---- promise and future ---- */
 
-/* Executes like a compiled partition: returns what it read, and computes if it has to. */
+/* Does what a compiled partition does: finds the constant or computes it, and returns its
+ * content. */
 static int execute(const constant_tensor_cache_t &cache, std::size_t spec_key, int content,
                    int *computed)
 {
@@ -175,7 +175,7 @@ static void test_the_first_computes()
     CHECK(computed == 1 && cache.get_size() == sizeof(int));
     CHECK(execute(cache, 2, 19, &computed) == 19);
     CHECK(computed == 2);
-    /* A different context, and a different device. */
+    /* The first execution has a different context, and the second has a different device. */
     CHECK(execute(constant_tensor_cache_t(engine::kind::gpu, 10, 5), 1, 20, &computed) == 20);
     CHECK(execute(constant_tensor_cache_t(engine::kind::gpu, 11), 1, 21, &computed) == 21);
     CHECK(the_allocator.live == 4);
@@ -207,7 +207,7 @@ static void test_threads_share()
     CHECK(the_allocator.live == 0);
 }
 
-static void test_a_full_cache_is_no_promise()
+static void test_a_full_cache_accepts_no_promise()
 {
     kiln::set_constant_tensor_cache_capacity(engine::kind::gpu, 13, std::size_t(0));
     constant_tensor_cache_t cache(engine::kind::gpu, 13);
@@ -222,7 +222,7 @@ static void test_a_full_cache_is_no_promise()
     CHECK(the_allocator.live == 0);
 }
 
-static void test_a_constant_is_co_owned()
+static void test_a_constant_is_shared()
 {
     constant_tensor_cache_t cache(engine::kind::gpu, 14);
     const kiln::constant_key_t key = cache.key(1, "weights", 2);
@@ -251,7 +251,56 @@ static void test_a_constant_is_co_owned()
     CHECK(the_allocator.live == 0);
 }
 
-/* No thread waits for a promise that has ended. */
+/* get_or_add never waits, so one thread may call it twice. */
+static void test_calling_twice_in_one_thread()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 23);
+    constant_tensor_cache_t::promise_t first, second;
+    CHECK(!cache.get_or_add(1, "w", 4, first.get_future()).valid());
+    constant_tensor_cache_t::value_t again = cache.get_or_add(1, "w", 4, second.get_future());
+    const constant_tensor_cache_t::value_t copy = again;
+    CHECK(again.valid() && !again.is_ready() && !second.is_awaited());
+#ifndef KILN_NO_EXCEPTIONS
+    bool is_cycle = false;
+    try {
+        again.get();
+    } catch (const kiln::error &error) {
+        is_cycle = error.status() == status::cycle;
+    }
+    CHECK(is_cycle);
+#else
+    CHECK(!again.get());
+#endif
+    const constant_tensor_cache_t::cached_t buffer = new_buffer(4);
+    first.set_value(buffer);
+    CHECK(again.is_ready() && again.get() == buffer && copy.get() == buffer);
+    CHECK(again.watch().is_live());
+    kiln::set_constant_tensor_cache(1);
+    CHECK(copy.get() == buffer && !copy.watch().is_live());
+}
+
+/* Several threads wait for the same constant while its owner computes it. */
+static void test_a_future_waits_for_its_constant()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 24);
+    constant_tensor_cache_t::promise_t owner, other;
+    CHECK(!cache.get_or_add(1, "w", 4, owner.get_future()).valid());
+    const constant_tensor_cache_t::value_t future = cache.get_or_add(1, "w", 4, other.get_future());
+    std::atomic<int> right{0};
+    std::vector<std::thread> threads;
+    const constant_tensor_cache_t::cached_t buffer = new_buffer(4);
+    for (int i = 0; i < 4; i++) {
+        threads.emplace_back([&] { right += future.get() == buffer; });
+    }
+    owner.set_value(buffer);
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    CHECK(right == 4);
+    kiln::set_constant_tensor_cache(1);
+}
+
+/* A thread does not wait for a promise that has been destroyed. */
 static void test_a_future_that_outlives_its_promise()
 {
     constant_tensor_cache_t cache(engine::kind::gpu, 19);
@@ -273,7 +322,7 @@ static void test_a_future_that_outlives_its_promise()
 }
 
 /* The next caller computes, even if the thread that had the promise continues. */
-static void test_a_promise_that_ends_lets_go()
+static void test_destroyed_promise_abandons()
 {
     constant_tensor_cache_t cache(engine::kind::gpu, 21);
     for (int i = 0; i < 2; i++) {
@@ -301,10 +350,11 @@ static void test_keys_differ_by_backend_and_generation()
 
 /* ---- what the types exclude ---- */
 
-static void test_buffers_can_not_be_copied()
+static void test_buffers_cannot_be_copied()
 {
     using kiln::constant_buffer_t;
-    static_assert(!std::is_copy_constructible<constant_buffer_t>::value, "nor be made of another");
+    static_assert(!std::is_copy_constructible<constant_buffer_t>::value,
+                  "a buffer cannot be copied");
     static_assert(!std::is_copy_assignable<constant_buffer_t>::value, "nor assigned");
     static_assert(!std::is_copy_constructible<backend_buffer_t>::value, "nor a backend's");
     static_assert(!std::is_copy_assignable<backend_buffer_t>::value, "nor a backend's");
@@ -331,8 +381,9 @@ struct can_get_capacity<Cache, decltype(static_cast<void>(std::declval<Cache &>(
 /* Backends read the capacity of their cache, and can't set it. */
 static void test_backends_get_the_capacity_and_set_none()
 {
-    static_assert(!can_set_capacity<constant_tensor_cache_t>::value, "that is its users'");
-    static_assert(can_get_capacity<constant_tensor_cache_t>::value, "they may ask");
+    static_assert(!can_set_capacity<constant_tensor_cache_t>::value, "only users set the capacity");
+    static_assert(can_get_capacity<constant_tensor_cache_t>::value,
+                  "backends may query the capacity");
     kiln::set_constant_tensor_cache_capacity(engine::kind::gpu, 20, std::size_t(7));
     CHECK(constant_tensor_cache_t(engine::kind::gpu, 20).get_capacity() == 7);
     kiln::set_constant_tensor_cache(1);
@@ -345,7 +396,7 @@ static void put(const constant_tensor_cache_t &cache, const char *key, std::uint
     promise.set_value(new_buffer(4));
 }
 
-static void test_constants_go_with_owner_and_context()
+static void test_constants_are_removed_with_owner_and_context()
 {
     const constant_tensor_cache_t plain(engine::kind::gpu, 18);
     {
@@ -469,7 +520,7 @@ static int failures_to_make(const stubborn_engine_t &eng, const stubborn_allocat
     return 0;
 }
 
-static void test_a_buffer_that_can_not_be_made_keeps_nothing()
+static void test_a_failed_allocation_caches_nothing()
 {
     stubborn_allocator_t alc;
     CHECK(failures_to_make(stubborn_engine_t(false), alc) == 0);
@@ -498,7 +549,8 @@ static uint64_t waits_of(const constant_tensor_cache_t &cache)
     return stats.waits;
 }
 
-/* An exception of the computation concerns its owner alone, and a waiting thread computes. */
+/* If a promise is destroyed without a value, threads that wait for it get an error, as from a
+ * std::future, and the next caller computes. */
 static void test_a_computation_that_throws()
 {
     constant_tensor_cache_t cache(engine::kind::gpu, 16);
@@ -519,6 +571,13 @@ static void test_a_computation_that_throws()
     } while (stats.misses == 0);
     std::thread waiter([&] {
         constant_tensor_cache_t::promise_t promise;
+        constant_tensor_cache_t::value_t future = cache.get_or_add(1, "w", 4, promise.get_future());
+        CHECK(future.valid() && !promise.is_awaited() && !future.is_ready());
+        try {
+            future.get();
+        } catch (const kiln::error &error) {
+            caught += error.status() == status::build_failed;
+        }
         CHECK(!cache.get_or_add(1, "w", 4, promise.get_future()).valid());
         CHECK(promise.is_awaited());
         promise.set_value(new_buffer(4));
@@ -529,12 +588,12 @@ static void test_a_computation_that_throws()
     is_waited_for = true;
     owner.join();
     waiter.join();
-    CHECK(caught == 1);
+    CHECK(caught == 2);
     constant_tensor_cache_t::promise_t promise;
     CHECK(cache.get_or_add(1, "w", 4, promise.get_future()).valid());
 }
 
-static void test_a_failure_reaches_who_waits()
+static void test_failure_reaches_waiters()
 {
     constant_tensor_cache_t cache(engine::kind::gpu, 17);
     constant_tensor_cache_t::promise_t promise;
@@ -543,7 +602,7 @@ static void test_a_failure_reaches_who_waits()
     std::thread waiter([&] {
         try {
             constant_tensor_cache_t::promise_t mine;
-            cache.get_or_add(1, "w", 4, mine.get_future());
+            cache.get_or_add(1, "w", 4, mine.get_future()).get();
         } catch (const kiln::error &error) {
             caught += strcmp(error.what(), "no such reorder") == 0;
         }
@@ -563,19 +622,21 @@ int main()
     test_users_calls();
     test_the_first_computes();
     test_threads_share();
-    test_a_full_cache_is_no_promise();
-    test_a_constant_is_co_owned();
+    test_a_full_cache_accepts_no_promise();
+    test_a_constant_is_shared();
+    test_calling_twice_in_one_thread();
+    test_a_future_waits_for_its_constant();
     test_a_future_that_outlives_its_promise();
-    test_a_promise_that_ends_lets_go();
+    test_destroyed_promise_abandons();
     test_keys_differ_by_backend_and_generation();
-    test_buffers_can_not_be_copied();
+    test_buffers_cannot_be_copied();
     test_backends_get_the_capacity_and_set_none();
-    test_constants_go_with_owner_and_context();
+    test_constants_are_removed_with_owner_and_context();
     test_wrong_arguments();
 #ifndef KILN_NO_EXCEPTIONS
-    test_a_buffer_that_can_not_be_made_keeps_nothing();
+    test_a_failed_allocation_caches_nothing();
     test_a_computation_that_throws();
-    test_a_failure_reaches_who_waits();
+    test_failure_reaches_waiters();
 #endif
     kiln::set_constant_tensor_cache(0);
     CHECK(the_allocator.live == 0);

@@ -23,7 +23,7 @@
 #include "support/scripted_device.h"
 #include "support/store_scene.h"
 
-static int happened; /* what the example of this test did */
+static int happened; /* what the example of the current test did */
 
 static void test_key(void **state)
 {

@@ -80,7 +80,7 @@ static void test_failures(const std::string &folder)
     CHECK(kiln::get_persistent_cache_capacity() == 8);
     CHECK(kiln::get_persistent_cache_dir() == folder);
 
-    /* A directory that others may write to. */
+    /* The directory is writable by others. */
     const std::string open_to_all = folder + "/open";
     CHECK(mkdir(open_to_all.c_str(), 0700) == 0 && chmod(open_to_all.c_str(), 0777) == 0);
     kiln::set_persistent_cache_dir(open_to_all);
@@ -106,8 +106,8 @@ static void test_names_of_statuses()
     CHECK(std::strcmp(kiln::status_name(static_cast<status>(77)), "KILN_E_UNKNOWN") == 0);
 }
 
-/* Also with inherited constructors as in the first C++11. */
-static void test_what_is_empty_is_nothing()
+/* Also compiled with inherited constructors as in the first C++11. */
+static void test_empty_value_means_none()
 {
     CHECK(!kiln::entry() && !kiln::key() && !kiln::program_desc() && !kiln::kernel_desc());
     CHECK(!kiln::kernel() && !kiln::program());
@@ -145,7 +145,7 @@ static void test_keys()
     CHECK(!kiln::key_builder().add("", "x").add("text", "y").finish());
 #else
     CHECK(fails([] { kiln::key_builder().add("", "x"); }, KILN_E_INVALID));
-    /* A caller that catches this has no key that lacks the part. */
+    /* A caller that catches the exception can't obtain a key that lacks the part. */
     kiln::key_builder builder;
     builder.add("text", "y");
     CHECK(fails([&] { builder.add("", "x"); }, KILN_E_INVALID));
@@ -165,7 +165,7 @@ static kiln::entry make_entry(const kiln::key &key, const std::string &payload)
     return kiln::entry(params);
 }
 
-static void test_what_is_kept_is_found()
+static void test_kept_entries_are_found()
 {
     const kiln::key key = make_key("kept");
     CHECK(!kiln::find_persistent(engine::kind::gpu, key));
@@ -174,7 +174,7 @@ static void test_what_is_kept_is_found()
     CHECK(!kiln::entry() && kiln::entry().payload().size == 0);
     CHECK(found && found.payload().size == 7);
     CHECK(std::memcmp(found.payload().data, "payload", 7) == 0);
-    /* The other kind is off. */
+    /* The persistent cache is off for the CPU. */
     CHECK(!kiln::find_persistent(engine::kind::cpu, key));
     CHECK(!kiln::keep_persistent(engine::kind::cpu, found));
     CHECK(!kiln::find_persistent(engine::kind::gpu, make_key("another")));
@@ -210,9 +210,9 @@ int main()
     test_settings(folder);
     test_failures(folder);
     test_names_of_statuses();
-    test_what_is_empty_is_nothing();
+    test_empty_value_means_none();
     test_keys();
-    test_what_is_kept_is_found();
+    test_kept_entries_are_found();
     kiln::set_persistent_cache_capacity(0);
     return nftw(folder.c_str(), remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : 1;
 }

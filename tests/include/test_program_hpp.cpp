@@ -71,6 +71,50 @@ static void test_programs_are_built_once()
     CHECK(copy.get() != nullptr && text_of(copy) == "built f");
 }
 
+static std::atomic<bool> is_building{false}, may_finish{false};
+
+static kiln_status build_in_time(void *device, const kiln_program_source *source,
+                                 void **ret_program, char **ret_log)
+{
+    is_building = true;
+    while (!may_finish) {
+        std::this_thread::yield();
+    }
+    return text_device::build(device, source, ret_program, ret_log);
+}
+
+static void test_a_program_that_another_thread_builds()
+{
+    kiln_device_ops ops = text_device::make_ops();
+    ops.build = build_in_time;
+    kiln_program_context_params params = text_device::context_params();
+    params.ops = &ops;
+    kiln::program_context context(params);
+    const kiln::program_desc desc = describe(context, "f");
+    kiln::pending_program pending;
+    CHECK(!kiln::program::find(desc, pending) && !pending);
+    std::thread builder([&desc] { CHECK(text_of(kiln::program(desc)) == "built f"); });
+    while (!is_building) {
+        std::this_thread::yield();
+    }
+    CHECK(!kiln::program::find(desc, pending) && pending);
+    std::atomic<int> notices{0};
+    CHECK(pending.notify([&notices] { notices++; }) == status::success && notices == 0);
+    kiln_program_params at_once = kiln::params<kiln_program_params>();
+    at_once.wait_ns = KILN_NO_WAIT;
+    CHECK(!kiln::program(desc, at_once));
+    status how = status::success;
+    CHECK(!pending.wait(KILN_NO_WAIT, &how) && how == status::timeout);
+    may_finish = true;
+    const kiln::program built = pending.wait(0, &how);
+    builder.join();
+    CHECK(text_of(built) == "built f" && how == status::success && notices == 1);
+    CHECK(kiln::program::find(desc, pending).get() == built.get() && !pending);
+    kiln_program_result result = kiln::params<kiln_program_result>();
+    CHECK(kiln::program(desc, at_once, &result).get() == built.get());
+    CHECK(result.from == KILN_PROGRAM_FROM_MEMORY);
+}
+
 static void test_programs_outlive_their_context()
 {
     kiln::program kept;
@@ -135,8 +179,29 @@ static void test_kernels()
     CHECK(same.handle<void *>() == kernel.handle<void *>() && context.kernel_stats().entries == 1);
 }
 
-/* The second thread gets in once the first is done. */
-static void test_a_kernels_lock()
+static void test_listeners()
+{
+    std::string told;
+    kiln::program_context context(text_device::context_params());
+    const kiln::program_desc desc = describe(context, "f");
+    {
+        const kiln::program_listener programs(
+            context, KILN_EVENT_INSERTED, [&](const kiln_program_event &event) {
+                CHECK(kiln_key_equals(event.key, desc.key().get()));
+                told += static_cast<text_device::program *>(event.handle)->text + '.';
+            });
+        const kiln::kernel_listener kernels(
+            context, KILN_EVENT_INSERTED | KILN_EVENT_CLEARED,
+            [&](const kiln_program_event &event) { told += event.name ? event.name : "cleared"; });
+        CHECK(kiln::kernel(kiln::kernel_desc(desc, "k")));
+        context.clear();
+    }
+    CHECK(kiln::program(desc));
+    CHECK(told == "built f.kcleared");
+}
+
+/* The second thread gets the lock once the first has released it. */
+static void test_the_lock_of_a_kernel()
 {
     kiln::program_context context(text_device::context_params());
     const kiln::kernel kernel(kiln::kernel_desc(describe(context, "f"), "k"));
@@ -175,7 +240,7 @@ static void test_devices()
     CHECK(context.kernel_stats().entries == 2 && context.program_stats().entries == 1);
 }
 
-static void test_nothing_is_no_kernel()
+static void test_empty_kernels()
 {
     kiln::program_context context(text_device::context_params());
     const kiln::kernel_section section(context);
@@ -190,8 +255,8 @@ static void test_nothing_is_no_kernel()
 #endif
 }
 
-/* A context that is replaced ends at once. */
-static void test_a_context_that_is_assigned_to_ends()
+/* If a new context is assigned to a variable, the variable's previous context is freed at once. */
+static void test_assigning_to_a_context_ends_it()
 {
     kiln::program_context a(text_device::context_params());
     kiln::program_context b(text_device::context_params());
@@ -200,7 +265,7 @@ static void test_a_context_that_is_assigned_to_ends()
     CHECK(text_device::live == 0 && a);
 }
 
-static void test_the_users_own_program()
+static void test_adopted_programs()
 {
     kiln::program_context context(text_device::context_params());
     {
@@ -213,7 +278,7 @@ static void test_the_users_own_program()
     CHECK(text_device::live == 0);
 }
 
-/* Returns whether making a program fails with this status in this way. */
+/* Returns whether @make fails to make a program, with this status. */
 template <typename Make> static bool fails(Make make, status expected)
 {
 #ifdef KILN_NO_EXCEPTIONS
@@ -229,7 +294,7 @@ template <typename Make> static bool fails(Make make, status expected)
 #endif
 }
 
-/* With a message of its own. */
+/* The failure has its own message. */
 static void test_a_description_that_fails()
 {
     kiln::program_context context(text_device::context_params());
@@ -248,7 +313,7 @@ static void test_a_description_that_fails()
 #endif
 }
 
-static void test_what_fails()
+static void test_failing_calls()
 {
     kiln::program_context context(text_device::context_params());
     const kiln::program_desc wrong = describe(context, "wrong");
@@ -263,7 +328,7 @@ static void test_what_fails()
     kiln_program_result result = kiln::params<kiln_program_result>();
     CHECK(text_of(kiln::program(f, blob, &result)) == "built f");
     CHECK(result.from == KILN_PROGRAM_FROM_BLOB);
-    /* A text that continues after a zero byte must not count as its beginning. */
+    /* A text with a zero byte inside must not be treated as if it ended there. */
     const std::string two("k\0l", 3);
     CHECK(fails([&] { return kiln::kernel_desc(f, two); }, status::invalid_arguments));
     CHECK(fails([&] { return kiln::program(f).get_kernel(two); }, status::invalid_arguments));
@@ -305,17 +370,19 @@ int main()
     std::string folder = std::string(temporary ? temporary : "/tmp") + "/kiln-test-XXXXXX";
     CHECK(mkdtemp(&folder[0]) != nullptr);
     test_programs_are_built_once();
+    test_a_program_that_another_thread_builds();
     test_programs_outlive_their_context();
     test_the_next_context_loads(folder + "/store");
     test_it_is_governed();
     test_kernels();
-    test_a_kernels_lock();
+    test_listeners();
+    test_the_lock_of_a_kernel();
     test_devices();
-    test_nothing_is_no_kernel();
-    test_a_context_that_is_assigned_to_ends();
-    test_the_users_own_program();
+    test_empty_kernels();
+    test_assigning_to_a_context_ends_it();
+    test_adopted_programs();
     test_a_description_that_fails();
-    test_what_fails();
+    test_failing_calls();
     test_a_device_without_binaries_is_served();
     test_the_environment();
     CHECK(text_device::live == 0);

@@ -6,12 +6,19 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <kiln/key.h>
 
 #include "key/builder.h"
+#include "key/encoding.h"
+#include "key/hash.h"
+#include "os/os.h"
+#include "support/colliding_keys.h"
 #include "support/failing_malloc.h"
 #include "support/golden.h"
 
@@ -173,7 +180,7 @@ static void test_a_builder_makes_keys_with_a_common_beginning(void **state)
     kiln_key_release(&expected_second);
 }
 
-/* No key can be made, whatever is added later. */
+/* After a refused part, no key can be made, whatever is added later. */
 static void assert_refused(const char *name, const void *bytes, size_t size, kiln_status expected)
 {
     kiln_key_builder *builder = new_builder();
@@ -497,7 +504,8 @@ static void test_every_truncation_is_corrupt(void **state)
     assert_corrupt(longer, sizeof longer);
 }
 
-/* Flips each bit: bytes that still decode are a different key, and encode to the flipped bytes. */
+/* Flips each bit. If the bytes still decode, they yield a different key, which encodes to the
+ * flipped bytes. */
 static void flip_all(const unsigned char *bytes, size_t size)
 {
     kiln_key *original = decode(bytes, size);
@@ -531,7 +539,7 @@ static void test_every_flipped_bit_is_corrupt_or_another_key(void **state)
     flip_all(golden_stripped_key, sizeof golden_stripped_key);
 }
 
-static void test_what_is_not_canonical_is_corrupt(void **state)
+static void test_noncanonical_encoding_is_corrupt(void **state)
 {
     (void)state;
     unsigned char bytes[sizeof golden_stripped_key];
@@ -672,9 +680,75 @@ static void test_no_key_lacks_a_part_if_memory_runs_out(void **state)
     kiln_key_builder_free(&builder);
 }
 
+/* ---- the keyed hash ---- */
+
+static ssize_t refused_getrandom(void *buffer, size_t size, unsigned flags)
+{
+    (void)buffer;
+    (void)size;
+    (void)flags;
+    errno = EAGAIN;
+    return -1;
+}
+
+/* Runs first: the secret is made with the first key of a process. */
+static void test_keys_are_hashed_without_random_bytes_of_the_system(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    if (child == 0) {
+        kilni_os_table table = *kilni_os_system();
+        table.getrandom = refused_getrandom;
+        kilni_os_replace(&table);
+        static const char bytes[300] = "some bytes";
+        const unsigned char none[XXH3_SECRET_DEFAULT_SIZE] = {0};
+        const uint64_t hash = kilni_hash_keyed(bytes, sizeof bytes);
+        _exit(hash == kilni_hash_keyed(bytes, sizeof bytes - 1) ||
+              hash == XXH3_64bits(bytes, sizeof bytes) ||
+              hash == XXH3_64bits_withSecret(bytes, sizeof bytes, none, sizeof none));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void test_equal_digests_have_different_hashes(void **state)
+{
+    (void)state;
+    kiln_key *first = make_colliding_key(1), *second = make_colliding_key(2);
+    assert_memory_equal(&first->digest, &second->digest, sizeof first->digest);
+    assert_int_equal(first->encoding_size, second->encoding_size);
+    assert_false(kiln_key_equals(first, second));
+    assert_true(first->hash != second->hash);
+    kiln_key_release(&first);
+    kiln_key_release(&second);
+}
+
+static void test_equal_keys_have_one_hash(void **state)
+{
+    (void)state;
+    kiln_key *key = make_colliding_key(1), *same = make_colliding_key(1);
+    kiln_key *stripped = strip(key, 8), *again = strip(stripped, 0);
+    assert_true(key->hash == same->hash);
+    assert_true(key->hash == stripped->hash && key->hash == again->hash);
+    const pid_t child = fork();
+    if (child == 0) {
+        kiln_key *in_child = make_colliding_key(1);
+        _exit(in_child->hash != key->hash);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    kiln_key_release(&key);
+    kiln_key_release(&same);
+    kiln_key_release(&stripped);
+    kiln_key_release(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_are_hashed_without_random_bytes_of_the_system),
         cmocka_unit_test(test_golden_encoding_and_digest),
         cmocka_unit_test(test_a_key_of_no_parts),
         cmocka_unit_test(test_parts_are_found_in_order),
@@ -694,11 +768,13 @@ int main(void)
         cmocka_unit_test(test_decoding_returns_the_key),
         cmocka_unit_test(test_every_truncation_is_corrupt),
         cmocka_unit_test(test_every_flipped_bit_is_corrupt_or_another_key),
-        cmocka_unit_test(test_what_is_not_canonical_is_corrupt),
+        cmocka_unit_test(test_noncanonical_encoding_is_corrupt),
         cmocka_unit_test(test_no_claimed_count_is_allocated),
         cmocka_unit_test(test_digests_are_read_and_written),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_no_key_lacks_a_part_if_memory_runs_out),
+        cmocka_unit_test(test_equal_digests_have_different_hashes),
+        cmocka_unit_test(test_equal_keys_have_one_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The guarantees of kiln/cache.h for a cache, its objects and look-ups. Like test_memory_*.c this
- * uses only public calls, so any engine behind that header must pass.
+ * The guarantees of kiln/cache.h for a cache, its objects and look-ups. Like test_memory_*.c, this
+ * file uses only public calls, so any engine behind that header must pass.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static void test_policies_are_read_in_lower_or_upper_case(void **state)
     assert_int_equal(policy, 77);
 }
 
-/* ---- the life of a cache ---- */
+/* ---- creating and freeing a cache ---- */
 
 static void test_defaults_are_finite(void **state)
 {
@@ -71,7 +71,7 @@ static void test_wrong_parameters_are_refused(void **state)
     kiln_cache *cache = NULL;
     kiln_cache_params params = {.struct_size = sizeof params, .policy = 5};
     assert_int_equal(kiln_cache_new(&params, &cache), KILN_E_INVALID);
-    params = (kiln_cache_params){.struct_size = sizeof params, .flags = 4};
+    params = (kiln_cache_params){.struct_size = sizeof params, .flags = 8};
     assert_int_equal(kiln_cache_new(&params, &cache), KILN_E_INVALID);
     params = (kiln_cache_params){.struct_size = 0};
     assert_int_equal(kiln_cache_new(&params, &cache), KILN_E_INVALID);
@@ -133,7 +133,7 @@ static void test_free_destroys_what_has_no_pin(void **state)
     assert_null(watch);
 }
 
-static void test_objects_may_need_no_end(void **state)
+static void test_objects_may_need_no_destroy_function(void **state)
 {
     scene *s = *state;
     assert_int_equal(kiln_cache_new(NULL, &s->cache), KILN_OK);
@@ -146,7 +146,7 @@ static void test_objects_may_need_no_end(void **state)
 /* Destroys an object and calls the cache meanwhile. */
 typedef struct chain {
     scene *s;
-    kiln_pin *next; /* held by the object */
+    kiln_pin *next; /* the pin that the object holds */
     int ended;
 } chain;
 
@@ -203,6 +203,7 @@ static void test_null_is_refused(void **state)
     assert_int_equal(kiln_cache_remove_group(NULL, 1), 0);
     assert_null(kiln_pin_object(NULL));
     assert_null(kiln_pin_retain(NULL));
+    assert_int_equal(kiln_cache_collect(NULL), 0);
     assert_false(kiln_watch_is_live(NULL));
     kiln_cache_clear(NULL);
     kiln_cache_unlisten(NULL, 1);
@@ -219,7 +220,7 @@ static void test_null_is_refused(void **state)
 
 /* ---- keys ---- */
 
-static void test_equal_keys_are_one(void **state)
+static void test_equal_keys_share_one_object(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -279,10 +280,10 @@ typedef struct recipe {
     int calls;
     kiln_status status; /* what the build returns */
     const char *text;   /* its message */
-    bool empty;         /* it returns no object */
+    bool empty;         /* the build returns no object */
     uint64_t bytes, cost;
-    const struct recipe *needs; /* the key that it asks the cache for meanwhile */
-    kiln_status needed;         /* the status of that */
+    const struct recipe *needs; /* the key that the build asks the cache for */
+    kiln_status needed;         /* the status of that request */
     kiln_error needed_error;
 } recipe;
 
@@ -335,7 +336,7 @@ static void test_an_object_is_built_once(void **state)
     assert_int_equal(ends(s, 0), 0);
 }
 
-static void test_a_failed_build_is_told_and_tried_again(void **state)
+static void test_failed_build_is_reported_and_tried_again(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -354,7 +355,7 @@ static void test_a_failed_build_is_told_and_tried_again(void **state)
     kiln_pin_release(&pin);
 }
 
-static void test_a_failure_without_words_gets_some(void **state)
+static void test_a_failure_without_a_text_gets_one(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -376,7 +377,7 @@ static void test_success_without_an_object_is_a_failure(void **state)
     assert_true(is_absent(s, 0));
 }
 
-static void test_failures_are_retained_where_asked(void **state)
+static void test_failures_are_retained_on_request(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.flags = KILN_CACHE_RETAIN_FAILURES});
@@ -458,7 +459,7 @@ static void test_a_build_may_use_the_cache_for_other_keys(void **state)
     kiln_pin_release(&pin);
 }
 
-static void test_a_build_that_needs_itself_is_told(void **state)
+static void test_build_that_needs_itself_is_reported(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -479,7 +480,7 @@ static void test_a_build_that_needs_itself_is_told(void **state)
     kiln_pin_release(&pin);
 }
 
-static void test_where_it_cannot_be_cached_it_is_built_for_its_caller(void **state)
+static void test_uncacheable_object_is_built_for_its_caller(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.flags = KILN_CACHE_DISABLED});
@@ -537,6 +538,72 @@ static void test_peek_sees_what_is_ready(void **state)
     assert_int_equal(stats.misses, 1);
 }
 
+/* Looks up @count keys at once. Every third is not ready, every fifth is NULL, and every seventh is
+ * an equal copy of the key. */
+static void check_many(scene *s, kiln_key *const *ready, size_t count)
+{
+    const kiln_key *keys[100];
+    kiln_key *equal[100] = {NULL};
+    void *objects[101] = {NULL};
+    kiln_pin *pins[101] = {NULL};
+    size_t expected = 0, found = 0;
+    for (size_t i = 0; i < count; i++) {
+        equal[i] = make_key((uint32_t)(i % 7 == 0 ? 1000 + i : 2000 + i));
+        keys[i] = i % 5 == 0 ? NULL : i % 3 == 0 || i % 7 == 0 ? equal[i] : ready[i];
+        expected += i % 5 != 0 && (i % 3 != 0 || i % 7 == 0);
+    }
+    objects[count] = pins[count] = (void *)s;
+    const kiln_cache_stats before = stats_of(s->cache);
+    kiln_section section;
+    kiln_section_enter(s->cache, &section);
+    assert_int_equal(kiln_cache_peek_many(&section, keys, count, objects), expected);
+    kiln_section_leave(&section);
+    assert_int_equal(kiln_cache_pin_many(s->cache, keys, count, pins),
+                     expected == count ? KILN_OK : KILN_MISS);
+    for (size_t i = 0; i < count; i++) {
+        const bool is_ready = i % 5 != 0 && (i % 3 != 0 || i % 7 == 0);
+        assert_ptr_equal(objects[i], is_ready ? &s->objects[i % KEY_COUNT] : NULL);
+        assert_ptr_equal(kiln_pin_object(pins[i]), objects[i]);
+        found += pins[i] != NULL;
+        kiln_pin_release(&pins[i]);
+        kiln_key_release(&equal[i]);
+    }
+    assert_ptr_equal(objects[count], s);
+    assert_ptr_equal(pins[count], s);
+    assert_int_equal(found, expected);
+    assert_int_equal(stats_of(s->cache).hits - before.hits, expected);
+}
+
+static void test_several_keys_at_once(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_key *ready[100];
+    for (uint32_t i = 0; i < 100; i++) {
+        kiln_reservation r;
+        ready[i] = make_key(1000 + i);
+        assert_int_equal(kiln_cache_reserve(s->cache, ready[i], NULL, &r, NULL), KILN_OK);
+        assert_int_equal(kiln_ticket_fulfil(&r.ticket, &s->objects[i % KEY_COUNT], 1, 1, NULL),
+                         KILN_OK);
+    }
+    for (size_t count = 0; count < 100; count += count < 34 ? 1 : 13) {
+        check_many(s, ready, count);
+    }
+    /* If a key is given twice, the caller gets two pins. */
+    const kiln_key *twice[] = {ready[1], ready[1]};
+    kiln_pin *pins[2];
+    assert_int_equal(kiln_cache_pin_many(s->cache, twice, 2, pins), KILN_OK);
+    assert_ptr_equal(pins[0], pins[1]);
+    kiln_cache_clear(s->cache);
+    kiln_pin_release(&pins[0]);
+    assert_int_equal(stats_of(s->cache).lingering_entries, 1);
+    assert_int_equal(kiln_cache_pin_many(s->cache, twice, 2, pins), KILN_MISS);
+    assert_null(pins[0]);
+    for (uint32_t i = 0; i < 100; i++) {
+        kiln_key_release(&ready[i]);
+    }
+}
+
 static void test_peeked_objects_stay_until_the_section_is_left(void **state)
 {
     scene *s = *state;
@@ -559,10 +626,16 @@ static void test_peeked_objects_stay_until_the_section_is_left(void **state)
         assert_int_equal(ends(s, i), 0);
     }
     assert_int_equal(stats_of(s->cache).lingering_entries, 4);
+    assert_int_equal(kiln_cache_collect(s->cache), 0);
     kiln_section_leave(&section);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(ends(s, i), 0);
+    }
+    assert_int_equal(kiln_cache_collect(s->cache), 4);
     for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(ends(s, i), 1);
     }
+    assert_int_equal(kiln_cache_collect(s->cache), 0);
     assert_int_equal(stats_of(s->cache).lingering_entries, 0);
     assert_int_equal(stats_of(s->cache).lingering_bytes, 0);
 }
@@ -581,11 +654,14 @@ static void test_sections_nest(void **state)
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
     kiln_section_leave(&inner);
     assert_int_equal(ends(s, 0), 0);
+    assert_int_equal(kiln_cache_collect(s->cache), 0);
     kiln_section_leave(&outer);
+    assert_int_equal(kiln_cache_collect(s->cache), 1);
     assert_int_equal(ends(s, 0), 1);
 }
 
-/* At each time a section is open, but none stays open: removed objects must still be destroyed. */
+/* At every moment a section is open, but each section ends. Removed objects must still be
+ * destroyed. */
 static void test_overlapping_sections_do_not_keep_objects_for_ever(void **state)
 {
     scene *s = *state;
@@ -599,8 +675,94 @@ static void test_overlapping_sections_do_not_keep_objects_for_ever(void **state)
         kiln_section_enter(s->cache, &sections[i % 2]);
         kiln_section_leave(&sections[(i + 1) % 2]);
     }
+    assert_int_equal(kiln_cache_collect(s->cache), 1);
     assert_int_equal(ends(s, 0), 1);
     kiln_section_leave(&sections[1]);
+}
+
+/* A thread that only looks things up destroys no objects that other threads removed. */
+static void test_a_thread_that_looks_up_destroys_nothing(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 10, 1);
+    put(s, 1, 10, 1);
+    kiln_section section;
+    kiln_section_enter(s->cache, &section);
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
+    kiln_section_leave(&section);
+    for (int i = 0; i < 100; i++) {
+        const kiln_key *keys[] = {s->keys[0], s->keys[1]};
+        void *objects[2];
+        kiln_pin *pins[2];
+        kiln_section_enter(s->cache, &section);
+        assert_non_null(kiln_cache_peek(&section, s->keys[1]));
+        assert_int_equal(kiln_cache_peek_many(&section, keys, 2, objects), 1);
+        kiln_section_leave(&section);
+        kiln_pin *pin = pin_of(s, 1);
+        assert_int_equal(kiln_cache_pin_many(s->cache, keys, 2, pins), KILN_MISS);
+        kiln_pin_release(&pins[1]);
+        kiln_pin_release(&pin);
+    }
+    assert_int_equal(ends(s, 0), 0);
+    put(s, 2, 10, 1);
+    assert_int_equal(ends(s, 0), 1);
+}
+
+static void ignore_event(void *user, const kiln_event *event);
+
+/* The notice of a hit runs on the thread that looks up, but that thread still destroys nothing. */
+static void test_a_reported_hit_destroys_nothing(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 10, 1);
+    put(s, 1, 10, 1);
+    uint64_t id;
+    assert_int_equal(kiln_cache_listen(s->cache, KILN_EVENT_HIT, ignore_event, NULL, &id), KILN_OK);
+    kiln_section section;
+    kiln_section_enter(s->cache, &section);
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
+    kiln_section_leave(&section);
+    kiln_pin *pin = pin_of(s, 1);
+    kiln_section_enter(s->cache, &section);
+    for (int i = 0; i < 200; i++) {
+        assert_non_null(kiln_cache_peek(&section, s->keys[1]));
+    }
+    kiln_section_leave(&section);
+    assert_int_equal(ends(s, 0), 0);
+    kiln_pin_release(&pin);
+    assert_int_equal(kiln_cache_collect(s->cache), 1);
+    kiln_cache_unlisten(s->cache, id);
+}
+
+static void test_destruction_can_be_deferred(void **state)
+{
+    scene *s = *state;
+    open_cache_with(s,
+                    (kiln_cache_params){.flags = KILN_CACHE_DEFER_DESTRUCTION, .max_entries = 3});
+    kiln_pin *pin = put_with(s, 0, 10, 1, 0);
+    for (uint32_t i = 1; i < 6; i++) {
+        put(s, i, 10, 1);
+    }
+    kiln_cache_clear(s->cache);
+    kiln_pin_release(&pin);
+    assert_int_equal(stats_of(s->cache).lingering_entries, 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(ends(s, i), 0);
+    }
+    assert_int_equal(kiln_cache_collect(s->cache), 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(ends(s, i), 1);
+    }
+    /* After the cache was freed, the release of the last pin destroys the object. */
+    pin = put_with(s, 6, 10, 1, 0);
+    put(s, 7, 10, 1);
+    kiln_cache_free(&s->cache);
+    assert_int_equal(ends(s, 7), 1);
+    assert_int_equal(ends(s, 6), 0);
+    kiln_pin_release(&pin);
+    assert_int_equal(ends(s, 6), 1);
 }
 
 static void test_a_pin_outlasts_the_section(void **state)
@@ -618,12 +780,13 @@ static void test_a_pin_outlasts_the_section(void **state)
     kiln_section_enter(s->cache, &section);
     kiln_pin_release(&pin);
     kiln_section_leave(&section);
+    assert_int_equal(kiln_cache_collect(s->cache), 1);
     assert_int_equal(ends(s, 0), 1);
 }
 
 /* ---- pins and watches ---- */
 
-static void test_pin_waits_for_no_one(void **state)
+static void test_pin_does_not_wait(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -641,7 +804,7 @@ static void test_pin_waits_for_no_one(void **state)
     assert_int_equal(stats.misses, 3);
 }
 
-static void test_an_object_lives_until_its_last_pin_goes(void **state)
+static void test_an_object_lives_until_its_last_pin_is_released(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -669,7 +832,7 @@ static void test_a_pin_does_not_keep_the_object_in_the_cache(void **state)
     assert_false(is_ready(s, 0));
     assert_true(is_ready(s, 1));
     assert_int_equal(ends(s, 0), 0);
-    /* The key can be built again while the old object lives. */
+    /* The key can be built again while the old object still exists. */
     s->objects[2].value = value_of_key(0);
     kiln_ticket *ticket = own(s, 0);
     assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[2], 10, 1, NULL), KILN_OK);
@@ -681,7 +844,7 @@ static void test_a_pin_does_not_keep_the_object_in_the_cache(void **state)
     assert_int_equal(ends(s, 2), 0);
 }
 
-static void test_watches_turn_when_the_object_leaves_the_cache(void **state)
+static void test_watches_expire_when_the_object_is_evicted(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -845,7 +1008,7 @@ static kiln_status try_listen(scene *s)
     return status;
 }
 
-/* Calls that can't fail for lack of memory. */
+/* These calls can't fail for lack of memory. */
 static kiln_status try_the_rest(scene *s)
 {
     kiln_section section;
@@ -859,12 +1022,13 @@ static kiln_status try_the_rest(scene *s)
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[9]), KILN_MISS);
     kiln_cache_clear(s->cache);
     kiln_section_leave(&section);
+    assert_int_equal(kiln_cache_collect(s->cache), 1);
     assert_int_equal(ends(s, 8), 1);
     stats_of(s->cache);
     return KILN_E_NO_MEMORY;
 }
 
-/* Lets each allocation of a call fail in turn, each time in a new cache. */
+/* Makes each allocation of a call fail in turn, each time in a new cache. */
 static void fail_each_allocation(scene *s, fallible_fn try)
 {
     for (size_t n = 1;; n++) {
@@ -886,7 +1050,7 @@ static void fail_each_allocation(scene *s, fallible_fn try)
     }
 }
 
-static void test_no_call_leaks_or_breaks_for_want_of_memory(void **state)
+static void test_no_call_leaks_or_breaks_without_memory(void **state)
 {
     scene *s = *state;
     const fallible_fn tries[] = {try_new,    try_reserve, try_get_or_build,
@@ -897,8 +1061,8 @@ static void test_no_call_leaks_or_breaks_for_want_of_memory(void **state)
     }
 }
 
-/* A table that can't grow continues as it is. */
-static void test_a_full_table_survives_want_of_memory(void **state)
+/* A table that can't grow continues to work at its present size. */
+static void test_full_table_survives_lack_of_memory(void **state)
 {
     scene *s = *state;
     for (size_t n = 1;; n++) {
@@ -928,7 +1092,7 @@ static void test_a_full_table_survives_want_of_memory(void **state)
     }
 }
 
-/* If the owner lacks memory, no waiter is lost: one of them builds instead. */
+/* If the owner runs out of memory, no waiter hangs: one of them builds instead. */
 static kiln_status run_out_of_memory(void *user, const kiln_key *key, kiln_built *ret_built,
                                      kiln_error *error)
 {
@@ -941,7 +1105,7 @@ static kiln_status run_out_of_memory(void *user, const kiln_key *key, kiln_built
     return KILN_E_NO_MEMORY;
 }
 
-static void test_want_of_memory_in_a_build_strands_no_waiter(void **state)
+static void test_waiters_survive_lack_of_memory_in_a_build(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -959,6 +1123,67 @@ static void test_want_of_memory_in_a_build_strands_no_waiter(void **state)
 
 #define IN_SCENE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+/* ---- listing ---- */
+
+typedef struct seen_residents {
+    kiln_cache *cache;
+    unsigned times[200];
+    unsigned used, count;
+    bool removes; /* whether the callback removes each object that is listed */
+} seen_residents;
+
+static int see_resident(void *user, const kiln_resident *resident)
+{
+    seen_residents *seen = user;
+    const test_object *object = resident->object;
+    seen->times[resident->group]++;
+    seen->used += resident->is_used == 1;
+    seen->count++;
+    assert_int_equal(resident->bytes, resident->group + 1);
+    assert_int_equal(resident->cost_ns, 7);
+    assert_true(object->value == value_of_key((uint32_t)resident->group));
+    if (seen->removes) {
+        assert_int_equal(kiln_cache_remove(seen->cache, resident->key), KILN_OK);
+        assert_int_equal(atomic_load(&object->ends), 0);
+    }
+    return seen->count < 150 || seen->removes;
+}
+
+static void test_residents_are_listed_once(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    static test_object objects[200];
+    kiln_pin *pin = NULL;
+    for (uint32_t i = 0; i < 200; i++) {
+        objects[i] = (test_object){.value = value_of_key(i)};
+        kiln_key *key = make_key(i);
+        kiln_reserve_params params = {.struct_size = sizeof params, .group = i};
+        kiln_reservation r;
+        assert_int_equal(kiln_cache_reserve(s->cache, key, &params, &r, NULL), KILN_OK);
+        assert_int_equal(kiln_ticket_fulfil(&r.ticket, &objects[i], i + 1, 7, i == 5 ? &pin : NULL),
+                         KILN_OK);
+        kiln_key_release(&key);
+    }
+    const uint64_t hits = stats_of(s->cache).hits;
+    seen_residents seen = {.cache = s->cache};
+    assert_int_equal(kiln_cache_visit(s->cache, see_resident, &seen), KILN_OK);
+    assert_int_equal(seen.count, 150);
+    seen = (seen_residents){.cache = s->cache, .removes = true};
+    assert_int_equal(kiln_cache_visit(s->cache, see_resident, &seen), KILN_OK);
+    assert_int_equal(seen.count, 200);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(seen.times[i], 1);
+        assert_int_equal(atomic_load(&objects[i].ends), i == 5 ? 0 : 1);
+    }
+    assert_int_equal(seen.used, 1);
+    assert_int_equal(stats_of(s->cache).hits, hits);
+    assert_int_equal(stats_of(s->cache).entries, 0);
+    assert_int_equal(kiln_cache_visit(NULL, see_resident, &seen), KILN_E_INVALID);
+    assert_int_equal(kiln_cache_visit(s->cache, NULL, &seen), KILN_E_INVALID);
+    kiln_pin_release(&pin);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -969,36 +1194,41 @@ int main(void)
         IN_SCENE(test_parameters_of_other_versions),
         IN_SCENE(test_free_takes_null_and_sets_null),
         IN_SCENE(test_free_destroys_what_has_no_pin),
-        IN_SCENE(test_objects_may_need_no_end),
+        IN_SCENE(test_objects_may_need_no_destroy_function),
         IN_SCENE(test_a_destroy_function_may_use_the_cache),
         IN_SCENE(test_null_is_refused),
-        IN_SCENE(test_equal_keys_are_one),
+        IN_SCENE(test_equal_keys_share_one_object),
         IN_SCENE(test_many_keys),
         IN_SCENE(test_an_object_is_built_once),
-        IN_SCENE(test_a_failed_build_is_told_and_tried_again),
-        IN_SCENE(test_a_failure_without_words_gets_some),
+        IN_SCENE(test_failed_build_is_reported_and_tried_again),
+        IN_SCENE(test_a_failure_without_a_text_gets_one),
         IN_SCENE(test_success_without_an_object_is_a_failure),
-        IN_SCENE(test_failures_are_retained_where_asked),
+        IN_SCENE(test_failures_are_retained_on_request),
         IN_SCENE(test_transient_failures_are_never_retained),
         IN_SCENE(test_a_build_with_a_positive_status_gives_no_pin),
         IN_SCENE(test_a_build_may_use_the_cache_for_other_keys),
-        IN_SCENE(test_a_build_that_needs_itself_is_told),
-        IN_SCENE(test_where_it_cannot_be_cached_it_is_built_for_its_caller),
+        IN_SCENE(test_build_that_needs_itself_is_reported),
+        IN_SCENE(test_uncacheable_object_is_built_for_its_caller),
         IN_SCENE(test_the_time_of_a_build_is_its_cost),
         IN_SCENE(test_peek_sees_what_is_ready),
+        IN_SCENE(test_several_keys_at_once),
+        IN_SCENE(test_a_thread_that_looks_up_destroys_nothing),
+        IN_SCENE(test_a_reported_hit_destroys_nothing),
+        IN_SCENE(test_destruction_can_be_deferred),
         IN_SCENE(test_peeked_objects_stay_until_the_section_is_left),
         IN_SCENE(test_sections_nest),
         IN_SCENE(test_overlapping_sections_do_not_keep_objects_for_ever),
         IN_SCENE(test_a_pin_outlasts_the_section),
-        IN_SCENE(test_pin_waits_for_no_one),
-        IN_SCENE(test_an_object_lives_until_its_last_pin_goes),
+        IN_SCENE(test_pin_does_not_wait),
+        IN_SCENE(test_an_object_lives_until_its_last_pin_is_released),
         IN_SCENE(test_a_pin_does_not_keep_the_object_in_the_cache),
-        IN_SCENE(test_watches_turn_when_the_object_leaves_the_cache),
+        IN_SCENE(test_watches_expire_when_the_object_is_evicted),
         IN_SCENE(test_watches_are_many_and_hold_nothing),
         IN_SCENE(test_statistics_fill_what_the_caller_has),
-        IN_SCENE(test_no_call_leaks_or_breaks_for_want_of_memory),
-        IN_SCENE(test_a_full_table_survives_want_of_memory),
-        IN_SCENE(test_want_of_memory_in_a_build_strands_no_waiter),
+        IN_SCENE(test_no_call_leaks_or_breaks_without_memory),
+        IN_SCENE(test_full_table_survives_lack_of_memory),
+        IN_SCENE(test_waiters_survive_lack_of_memory_in_a_build),
+        IN_SCENE(test_residents_are_listed_once),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

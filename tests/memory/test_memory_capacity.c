@@ -11,8 +11,8 @@
 
 #include <kiln/cache.h>
 
+#include "memory/evict.h"
 #include "memory/memory.h"
-#include "memory/removal.h"
 #include "support/memory_scene.h"
 
 /* ---- capacity ---- */
@@ -46,7 +46,7 @@ static void test_bytes_and_entries_are_counted(void **state)
     assert_int_equal(stats_of(s->cache).lingering_entries, 0);
 }
 
-static void test_what_is_too_large_lives_for_its_pins(void **state)
+static void test_oversized_object_lives_for_its_pins(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.max_bytes = 100});
@@ -223,7 +223,7 @@ static void test_fifo_takes_the_oldest(void **state)
     assert_int_equal(ends(s, 1), 0);
 }
 
-static void test_cost_keeps_what_is_dear_for_its_size(void **state)
+static void test_cost_keeps_what_is_expensive_for_its_size(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.max_bytes = 100});
@@ -233,7 +233,7 @@ static void test_cost_keeps_what_is_dear_for_its_size(void **state)
     put(s, 3, 10, 1000000);
     assert_int_equal(ends(s, 1), 1);
     assert_int_equal(ends(s, 0) + ends(s, 2) + ends(s, 3), 0);
-    /* Used often enough, the cheaper one is worth more. */
+    /* A cheaper object that is used often enough is worth more. */
     for (int i = 0; i < 4; i++) {
         assert_true(is_ready(s, 2));
     }
@@ -242,14 +242,15 @@ static void test_cost_keeps_what_is_dear_for_its_size(void **state)
     assert_int_equal(ends(s, 2), 0);
 }
 
-static void test_of_equals_the_least_recently_used_goes(void **state)
+static void test_among_equals_the_least_recently_used_is_evicted(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.max_entries = 3});
     for (uint32_t i = 0; i < 3; i++) {
         put(s, i, 10, 100);
     }
-    /* The same rank as the others after one use: half the cost, twice the frequency. */
+    /* With half the cost and twice the frequency, the object has the rank that the others have
+     * after one use. */
     assert_int_equal(kiln_cache_set_cost(s->cache, s->keys[0], 50), KILN_OK);
     assert_true(is_ready(s, 0));
     put(s, 3, 10, 100);
@@ -274,7 +275,7 @@ static void test_waiting_for_an_object_is_a_use(void **state)
     assert_int_equal(ends(s, 0), 0);
 }
 
-static void test_what_was_dear_ages(void **state)
+static void test_expensive_objects_age(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.max_entries = 2});
@@ -300,7 +301,7 @@ static void test_a_cost_can_be_set(void **state)
     assert_int_equal(ends(s, 0), 0);
 }
 
-static void test_auto_says_what_it_chose(void **state)
+static void test_auto_reports_its_choice(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.policy = KILN_POLICY_AUTO});
@@ -325,7 +326,7 @@ static void test_the_policy_changes_at_run_time(void **state)
     assert_int_equal(stats_of(s->cache).evictions, 1);
 }
 
-static void test_pinned_objects_go_last(void **state)
+static void test_pinned_objects_are_evicted_last(void **state)
 {
     scene *s = *state;
     const uint32_t policies[] = {KILN_POLICY_COST, KILN_POLICY_LRU, KILN_POLICY_FIFO};
@@ -337,7 +338,7 @@ static void test_pinned_objects_go_last(void **state)
         kiln_pin *second = put_with(s, 2, 10, 1000, 0);
         assert_int_equal(ends(s, 1), i + 1);
         assert_true(kiln_watch_is_live(watch));
-        /* Now all are pinned. */
+        /* Now all objects are pinned. */
         put(s, 3, 10, 1000);
         assert_false(kiln_watch_is_live(watch));
         assert_int_equal(ends(s, 0), i);
@@ -350,7 +351,7 @@ static void test_pinned_objects_go_last(void **state)
     }
 }
 
-static void test_no_evict_takes_nothing_new_when_full(void **state)
+static void test_no_evict_accepts_nothing_new_when_full(void **state)
 {
     scene *s = *state;
     open_cache_with(
@@ -361,7 +362,7 @@ static void test_no_evict_takes_nothing_new_when_full(void **state)
     assert_null(r.ticket);
     assert_null(r.pin);
     kiln_ticket *ticket = own_with(s, 1, (kiln_reserve_params){.bytes = 40});
-    /* Reserved room is taken, whether the size is known or not. */
+    /* Reserved room counts as occupied, whether or not the size is known. */
     r = reserve_with(s, 2, (kiln_reserve_params){.bytes = 1});
     assert_int_equal(r.outcome, KILN_BYPASS);
     r = reserve_with(s, 2, (kiln_reserve_params){0});
@@ -406,7 +407,7 @@ static void test_no_evict_keeps_what_others_reserved(void **state)
     assert_int_equal(ends(s, 1), 1);
 }
 
-static void test_no_evict_gives_up_the_newest_for_a_smaller_capacity(void **state)
+static void test_no_evict_evicts_the_newest_for_a_smaller_capacity(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.max_bytes = 100, .policy = KILN_POLICY_NO_EVICT});
@@ -477,7 +478,7 @@ static void test_remove_leaves_a_flight_alone(void **state)
     assert_true(is_absent(s, 0));
 }
 
-static void test_forgetting_reaches_flights_too(void **state)
+static void test_forgetting_detaches_flights_too(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -508,7 +509,7 @@ static bool has_key(uint64_t wanted, const kilni_slot *slot)
     return kiln_key_equals(slot->key, (const kiln_key *)(uintptr_t)wanted);
 }
 
-static void test_what_matches_is_removed(void **state)
+static void test_matching_entries_are_removed(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -525,7 +526,7 @@ static void test_what_matches_is_removed(void **state)
     assert_true(is_absent(s, 0));
 }
 
-static void test_a_group_is_removed_as_one(void **state)
+static void test_a_group_is_removed_together(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.flags = KILN_CACHE_RETAIN_FAILURES});
@@ -563,7 +564,7 @@ static void test_flights_of_a_removed_group_end_for_their_waiters(void **state)
     assert_int_equal(a.status, KILN_OK);
     assert_int_equal(a.reservation.outcome, KILN_BYPASS);
     assert_int_equal(stats_of(s->cache).reserved_bytes, 0);
-    /* The key is absent: it is built anew, and the old flight does not affect the new object. */
+    /* The key is absent, so it is built again. The old flight does not affect the new object. */
     kiln_ticket *anew = own(s, 0);
     assert_int_equal(kiln_ticket_fulfil(&anew, &s->objects[1], 1, 1, NULL), KILN_OK);
     kiln_pin *pin = NULL;
@@ -576,7 +577,7 @@ static void test_flights_of_a_removed_group_end_for_their_waiters(void **state)
     kiln_pin_release(&pin);
 }
 
-static void test_flights_go_on_after_a_clear(void **state)
+static void test_flights_continue_after_a_clear(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.flags = KILN_CACHE_RETAIN_FAILURES});
@@ -589,7 +590,7 @@ static void test_flights_go_on_after_a_clear(void **state)
     until_waiting(s, 2);
     kiln_cache_clear(s->cache);
     kiln_ticket *anew = own(s, 0);
-    /* The old flight still serves its own waiters, and no others. */
+    /* The old flight still serves the threads that wait for it, but no others. */
     kiln_ticket_abandon(&old, KILN_ABANDON_TRANSIENT, KILN_E_IO, NULL);
     old = ticket_of_leaver(&next);
     assert_int_equal(kiln_ticket_fulfil(&old, &s->objects[0], 10, 1, NULL), KILN_OK);
@@ -610,7 +611,8 @@ static void fail_key(scene *s, uint32_t i)
     kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, "no");
 }
 
-/* They are counted, bounded by a sixteenth of the capacity, and the oldest leave first. */
+/* Kept failures are counted, and limited to a sixteenth of the capacity; the oldest are removed
+ * first. */
 static void test_kept_failures_are_bounded(void **state)
 {
     scene *s = *state;
@@ -626,14 +628,15 @@ static void test_kept_failures_are_bounded(void **state)
     assert_int_equal(stats_of(s->cache).retained_failure_bytes, 3 * one);
     assert_true(is_absent(s, 0) && is_absent(s, 1));
     assert_false(is_absent(s, 2) || is_absent(s, 3) || is_absent(s, 4));
-    /* One from the middle, and one that is added again and so becomes the newest. */
+    /* Removes a failure from the middle, and one that is then added again and becomes the
+     * newest. */
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[3]), KILN_OK);
     fail_key(s, 0);
     fail_key(s, 1);
     assert_true(is_absent(s, 2));
     assert_int_equal(kiln_cache_remove_group(s->cache, 2), 0);
     assert_int_equal(stats_of(s->cache).retained_failures, 2);
-    /* A smaller capacity, in entries and in bytes; the last failure stays. */
+    /* Reduces the capacity, in entries and in bytes; the last failure stays. */
     assert_int_equal(kiln_cache_set_capacity(s->cache, KILN_UNLIMITED, 16), KILN_OK);
     assert_int_equal(stats_of(s->cache).retained_failures, 1);
     assert_false(is_absent(s, 0));
@@ -643,7 +646,7 @@ static void test_kept_failures_are_bounded(void **state)
     fail_key(s, 5);
     fail_key(s, 6);
     assert_int_equal(stats_of(s->cache).retained_failures, 2);
-    /* Objects get the room that they need. */
+    /* Objects may use the room of failures. */
     assert_int_equal(kiln_cache_evict_bytes(s->cache, 1, NULL), KILN_OK);
     assert_int_equal(stats_of(s->cache).retained_failures, 0);
     assert_int_equal(stats_of(s->cache).retained_failure_bytes, 0);
@@ -652,13 +655,15 @@ static void test_kept_failures_are_bounded(void **state)
 
 enum { GROUPS = 300, EACH = 3 };
 
-/* In an order that no hash separates: more groups share a chain than do not. */
+/* Returns group numbers that the hash function spreads unevenly, so that most groups share a
+ * chain. */
 static uint64_t group_number(uint32_t i)
 {
     return 1 + UINT64_C(2654435761) * i * i;
 }
 
-/* So many that the chains are rebuilt, with groups that share one. */
+/* There are so many groups that chains are added and later joined, including chains that several
+ * groups share. */
 static void test_many_groups_are_removed_one_by_one(void **state)
 {
     scene *s = *state;
@@ -670,7 +675,9 @@ static void test_many_groups_are_removed_one_by_one(void **state)
                                             .group = group_number(i % GROUPS)};
         kiln_reservation r;
         assert_int_equal(kiln_cache_reserve(s->cache, keys[i], &params, &r, NULL), KILN_OK);
+        const size_t chain_count = s->cache->groups.chain_count;
         assert_int_equal(kiln_ticket_fulfil(&r.ticket, &s->objects[0], 1, 1, NULL), KILN_OK);
+        assert_in_range(s->cache->groups.chain_count - chain_count, 0, 1);
     }
     for (uint32_t i = 0; i < GROUPS; i += 2) {
         assert_int_equal(kiln_cache_remove(s->cache, keys[i]), KILN_OK);
@@ -678,12 +685,13 @@ static void test_many_groups_are_removed_one_by_one(void **state)
         assert_int_equal(kiln_cache_remove_group(s->cache, group_number(i)), 0);
     }
     assert_int_equal(stats_of(s->cache).entries, GROUPS / 2 * EACH);
-    assert_in_range(s->cache->groups.mask, GROUPS * EACH, 4 * GROUPS * EACH);
+    assert_int_equal(s->cache->groups.chain_count, GROUPS * EACH);
     kiln_cache_clear(s->cache);
-    /* Later groups find few chains again. */
+    /* Afterwards there are few chains again. */
     kiln_pin *pin = put_with(s, 0, 1, 1, 1);
     kiln_pin_release(&pin);
-    assert_in_range(s->cache->groups.mask, 1, GROUPS);
+    assert_in_range(s->cache->groups.chain_count, 1, GROUPS / 2);
+    assert_in_range(s->cache->groups.chunk_count, 1, 3);
     assert_int_equal(kiln_cache_remove_group(s->cache, 1), 1);
     for (uint32_t i = 0; i < GROUPS * EACH; i++) {
         assert_int_equal(kiln_cache_remove_group(s->cache, group_number(i % GROUPS)), 0);
@@ -694,10 +702,11 @@ static void test_many_groups_are_removed_one_by_one(void **state)
 static size_t longest_chain(const kilni_groups *groups)
 {
     size_t longest = 0;
-    for (size_t i = 0; i <= groups->mask; i++) {
+    for (size_t i = 0; i < groups->chain_count; i++) {
         size_t length = 0;
-        for (kilni_object *object = groups->chains[i]; object;
-             object = kilni_group_links_of(object)->next) {
+        for (kilni_object *object =
+                 groups->chunks[i / KILNI_GROUP_CHUNK_SIZE][i % KILNI_GROUP_CHUNK_SIZE];
+             object; object = kilni_group_links_of(object)->next_group) {
             length++;
         }
         longest = length > longest ? length : longest;
@@ -705,7 +714,7 @@ static size_t longest_chain(const kilni_groups *groups)
     return longest;
 }
 
-/* Whichever bits of a group hold its number. */
+/* Groups are spread, whichever bits of a group hold its number. */
 static void test_groups_are_spread(void **state)
 {
     scene *s = *state;
@@ -723,6 +732,48 @@ static void test_groups_are_spread(void **state)
         assert_in_range(longest_chain(&s->cache->groups), 1, 8);
         kiln_cache_free(&s->cache);
     }
+}
+
+enum { LARGE = 500, FEW_MOVED = 4 };
+
+/* Returns how many of the objects from @first up to @end are now linked from a different place. */
+static size_t count_moved(kiln_pin *const *pins, kilni_object ***from, size_t first, size_t end)
+{
+    size_t moved = 0;
+    for (size_t i = first; i < end; i++) {
+        kilni_object **link = kilni_group_links_of(pins[i])->from;
+        moved += from[i] != link;
+        from[i] = link;
+    }
+    return moved;
+}
+
+/* When chains are added and joined, a group moves as a whole: only a few of its objects are linked
+ * from a different place. */
+static void test_a_large_group_moves_as_a_whole(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_key *keys[LARGE];
+    kiln_pin *pins[LARGE];
+    kilni_object **from[LARGE] = {NULL};
+    for (uint32_t i = 0; i < LARGE; i++) {
+        const kiln_reserve_params params = {.struct_size = sizeof params, .group = 7};
+        kiln_reservation r;
+        keys[i] = make_key(1000 + i);
+        assert_int_equal(kiln_cache_reserve(s->cache, keys[i], &params, &r, NULL), KILN_OK);
+        assert_int_equal(kiln_ticket_fulfil(&r.ticket, &s->objects[0], 1, 1, &pins[i]), KILN_OK);
+        assert_in_range(count_moved(pins, from, 0, i + 1), 1, FEW_MOVED);
+    }
+    assert_int_equal(s->cache->groups.chain_count, LARGE);
+    for (uint32_t i = 0; i < LARGE; i++) {
+        assert_int_equal(kiln_cache_remove(s->cache, keys[i]), KILN_OK);
+        assert_in_range(count_moved(pins, from, i + 1, LARGE), 0, FEW_MOVED);
+        kiln_pin_release(&pins[i]);
+        kiln_key_release(&keys[i]);
+    }
+    assert_in_range(s->cache->groups.chain_count, 1, LARGE / 4);
+    assert_int_equal(kiln_cache_remove_group(s->cache, 7), 0);
 }
 
 static void test_a_failure_after_a_clear_is_not_kept(void **state)
@@ -746,7 +797,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_SCENE(test_bytes_and_entries_are_counted),
-        IN_SCENE(test_what_is_too_large_lives_for_its_pins),
+        IN_SCENE(test_oversized_object_lives_for_its_pins),
         IN_SCENE(test_waiters_share_what_is_too_large),
         IN_SCENE(test_resident_never_exceeds_capacity),
         IN_SCENE(test_capacity_may_be_unlimited),
@@ -756,26 +807,27 @@ int main(void)
         IN_SCENE(test_a_flush_removes_all),
         IN_SCENE(test_lru_takes_the_least_recently_used),
         IN_SCENE(test_fifo_takes_the_oldest),
-        IN_SCENE(test_cost_keeps_what_is_dear_for_its_size),
-        IN_SCENE(test_of_equals_the_least_recently_used_goes),
+        IN_SCENE(test_cost_keeps_what_is_expensive_for_its_size),
+        IN_SCENE(test_among_equals_the_least_recently_used_is_evicted),
         IN_SCENE(test_waiting_for_an_object_is_a_use),
-        IN_SCENE(test_what_was_dear_ages),
+        IN_SCENE(test_expensive_objects_age),
         IN_SCENE(test_a_cost_can_be_set),
-        IN_SCENE(test_auto_says_what_it_chose),
+        IN_SCENE(test_auto_reports_its_choice),
         IN_SCENE(test_the_policy_changes_at_run_time),
-        IN_SCENE(test_pinned_objects_go_last),
-        IN_SCENE(test_no_evict_takes_nothing_new_when_full),
+        IN_SCENE(test_pinned_objects_are_evicted_last),
+        IN_SCENE(test_no_evict_accepts_nothing_new_when_full),
         IN_SCENE(test_no_evict_counts_flights_as_entries),
         IN_SCENE(test_no_evict_keeps_what_others_reserved),
-        IN_SCENE(test_no_evict_gives_up_the_newest_for_a_smaller_capacity),
+        IN_SCENE(test_no_evict_evicts_the_newest_for_a_smaller_capacity),
         IN_SCENE(test_evict_bytes_takes_the_cheapest_unpinned),
         IN_SCENE(test_evict_bytes_takes_no_more_than_asked_for),
         IN_SCENE(test_remove_leaves_a_flight_alone),
-        IN_SCENE(test_forgetting_reaches_flights_too),
-        IN_SCENE(test_what_matches_is_removed),
-        IN_SCENE(test_a_group_is_removed_as_one),
+        IN_SCENE(test_forgetting_detaches_flights_too),
+        IN_SCENE(test_matching_entries_are_removed),
+        IN_SCENE(test_a_group_is_removed_together),
         IN_SCENE(test_flights_of_a_removed_group_end_for_their_waiters),
-        IN_SCENE(test_flights_go_on_after_a_clear),
+        IN_SCENE(test_flights_continue_after_a_clear),
+        IN_SCENE(test_a_large_group_moves_as_a_whole),
         IN_SCENE(test_a_failure_after_a_clear_is_not_kept),
         IN_SCENE(test_kept_failures_are_bounded),
         IN_SCENE(test_many_groups_are_removed_one_by_one),

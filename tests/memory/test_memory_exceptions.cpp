@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds, listeners and destroy functions that throw: the exception reaches who asked, and strands
- * and leaks nothing.
+ * Builds, listeners and destroy functions that throw: the exception reaches the caller, no waiter
+ * hangs, and nothing leaks.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -65,7 +65,7 @@ static kiln_cache_stats stats_of(kiln_cache *cache)
     return stats;
 }
 
-/* Returns what the exception that came of the build said. */
+/* Returns the text of the exception that the call threw. */
 static std::string thrown_by(kiln_cache *cache, const kiln_key *key, kiln_build_fn build_of,
                              void *user)
 {
@@ -87,8 +87,9 @@ static void expect_build(kiln_cache *cache, const kiln_key *key)
     kiln_pin_release(&pin);
 }
 
-/* With failures kept: what was thrown is none, since nobody knows what it says of the key. */
-static void test_an_exception_reaches_who_asked(const kiln_key *key)
+/* The cache keeps failures, but does not treat an exception as a failure, because its cause may
+ * have nothing to do with the key. */
+static void test_exception_reaches_the_caller(const kiln_key *key)
 {
     kiln_cache *cache = open_cache(KILN_CACHE_RETAIN_FAILURES);
     char reason[] = "no kiln is hot enough";
@@ -101,8 +102,8 @@ static void test_an_exception_reaches_who_asked(const kiln_key *key)
     kiln_cache_free(&cache);
 }
 
-/* A disabled cache builds for each caller alone. */
-static void test_an_exception_leaves_a_build_of_ones_own(const kiln_key *key)
+/* With a disabled cache, each caller builds separately. */
+static void test_exception_ends_an_own_build(const kiln_key *key)
 {
     kiln_cache *cache = open_cache(KILN_CACHE_DISABLED);
     char reason[] = "the fire is out";
@@ -116,7 +117,7 @@ struct Crowd {
     std::thread waiter;
 };
 
-/* Throws once another thread waits for this very build. */
+/* Throws once another thread waits for this build. */
 static kiln_status build_until_awaited(void *user, const kiln_key *key, kiln_built *, kiln_error *)
 {
     Crowd *crowd = static_cast<Crowd *>(user);
@@ -166,8 +167,9 @@ static void expect_cancelable()
     CHECK(state == PTHREAD_CANCEL_ENABLE);
 }
 
-/* Each object is destroyed once, the others by a later call. */
-static void test_an_exception_leaves_what_is_to_be_destroyed(const kiln_key *key)
+/* Each object is destroyed once. A later call destroys the objects that the exception prevented
+ * from being destroyed. */
+static void test_objects_are_destroyed_after_an_exception(const kiln_key *key)
 {
     kiln_cache *cache = open_cache(0, destroy_in_vain);
     kiln_key *other = make_key("of another");
@@ -184,7 +186,7 @@ static void test_an_exception_leaves_what_is_to_be_destroyed(const kiln_key *key
     kiln_cache_free(&cache);
 }
 
-static void test_an_exception_leaves_a_listener(const kiln_key *key)
+static void test_an_exception_may_leave_a_listener(const kiln_key *key)
 {
     kiln_cache *cache = open_cache(0);
     uint64_t id = 0;
@@ -202,11 +204,11 @@ static void test_an_exception_leaves_a_listener(const kiln_key *key)
 int main()
 {
     kiln_key *key = make_key();
-    test_an_exception_reaches_who_asked(key);
-    test_an_exception_leaves_a_build_of_ones_own(key);
+    test_exception_reaches_the_caller(key);
+    test_exception_ends_an_own_build(key);
     test_a_waiter_builds_after_an_exception(key);
-    test_an_exception_leaves_what_is_to_be_destroyed(key);
-    test_an_exception_leaves_a_listener(key);
+    test_objects_are_destroyed_after_an_exception(key);
+    test_an_exception_may_leave_a_listener(key);
     kiln_key_release(&key);
     return 0;
 }

@@ -13,6 +13,7 @@
 
 #include <kiln/cache.h>
 
+#include "os/os.h"
 #include "support/failing_malloc.h"
 #include "support/memory_scene.h"
 
@@ -75,7 +76,7 @@ static void test_fulfil_refuses_what_is_missing(void **state)
     assert_true(is_ready(s, 0));
 }
 
-static void test_a_flight_answers_all_who_wait(void **state)
+static void test_flight_answers_all_waiters(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -104,7 +105,7 @@ static void test_a_flight_answers_all_who_wait(void **state)
     assert_int_equal(ends(s, 0), 1);
 }
 
-static void test_a_failure_reaches_all_who_wait(void **state)
+static void test_failure_reaches_all_waiters(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -178,8 +179,8 @@ static void test_a_transient_failure_makes_one_waiter_the_owner(void **state)
     assert_int_equal(ends(s, 0), 1);
 }
 
-/* The thread that began it has no ticket any more, and neither has the one that took it; the one
- * that ends it has it. */
+/* The first two owners of the flight gave no group. The object gets the group of the third owner,
+ * which fulfils the ticket. */
 static void test_an_object_gets_a_group_late(void **state)
 {
     scene *s = *state;
@@ -221,7 +222,7 @@ static void test_no_memory_for_a_group(void **state)
     assert_true(is_ready(s, 0));
 }
 
-static void test_what_is_not_shareable_is_bypassed(void **state)
+static void test_unshareable_constant_is_bypassed(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.flags = KILN_CACHE_RETAIN_FAILURES});
@@ -264,7 +265,7 @@ static void test_waiting_ends_with_its_time(void **state)
     assert_int_equal(ends(s, 0), 1);
 }
 
-static void test_a_long_wait_is_no_short_one(void **state)
+static void test_a_long_wait_is_not_cut_short(void **state)
 {
     scene *s = *state;
     const uint64_t waits[] = {3600000000000, KILN_NO_WAIT - 1, KILN_UNLIMITED};
@@ -297,7 +298,7 @@ static void test_a_ticket_that_was_taken_outlives_its_thread(void **state)
     asker later;
     start_asker(&later, s, 0);
     until_waiting(s, 1);
-    /* It now belongs to this thread. */
+    /* The ticket now belongs to this thread. */
     kiln_reservation r;
     assert_int_equal(kiln_cache_reserve(s->cache, s->keys[0], NULL, &r, NULL), KILN_E_CYCLE);
     assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 10, 1, NULL), KILN_OK);
@@ -308,7 +309,7 @@ static void test_a_ticket_that_was_taken_outlives_its_thread(void **state)
     assert_int_equal(kiln_ticket_take(NULL), KILN_E_INVALID);
 }
 
-static void test_a_ticket_whose_thread_ended_strands_no_one(void **state)
+static void test_waiters_survive_the_end_of_the_owners_thread(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -320,7 +321,7 @@ static void test_a_ticket_whose_thread_ended_strands_no_one(void **state)
         start_leaver(&leavers[i], s);
         until_waiting(s, i);
     }
-    /* Each end passes the ticket to the thread that has waited longest. */
+    /* When a thread ends, its ticket passes to the thread that has waited longest. */
     for (uint32_t i = 1; i < 3; i++) {
         end_leaver(&leavers[i - 1]);
         lost[i] = ticket_of_leaver(&leavers[i]);
@@ -342,7 +343,7 @@ static void test_a_ticket_whose_thread_ended_strands_no_one(void **state)
     assert_int_equal(stats_of(s->cache).reserved_bytes, 0);
 }
 
-static void test_a_ticket_that_was_cleared_and_left_strands_no_one(void **state)
+static void test_waiters_survive_a_cleared_abandoned_ticket(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -353,7 +354,7 @@ static void test_a_ticket_that_was_cleared_and_left_strands_no_one(void **state)
     start_leaver(&waiter, s);
     until_waiting(s, 1);
     kiln_cache_clear(s->cache);
-    /* Another flight of the key continues beside it. */
+    /* A second flight of the same key is in progress at the same time. */
     kiln_ticket *other = own(s, 0);
     end_leaver(&gone);
     kiln_ticket *second = ticket_of_leaver(&waiter);
@@ -367,7 +368,7 @@ static void test_a_ticket_that_was_cleared_and_left_strands_no_one(void **state)
     end_leaver(&waiter);
 }
 
-static void test_a_ticket_that_nobody_missed_is_kept(void **state)
+static void test_a_ticket_without_waiters_is_kept(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -379,7 +380,7 @@ static void test_a_ticket_that_nobody_missed_is_kept(void **state)
     assert_true(is_ready(s, 0));
 }
 
-static void test_no_memory_for_another_ticket_strands_no_one(void **state)
+static void test_waiters_survive_lack_of_memory_for_a_ticket(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -416,7 +417,7 @@ static void test_waiting_for_an_own_ticket_is_a_cycle(void **state)
     kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, NULL);
 }
 
-/* Takes the ticket of one key, waits for another, then ends its ticket. */
+/* A thread that takes the ticket of one key, waits for a second key, and then ends its ticket. */
 typedef struct link_of_chain {
     asker a;
     uint32_t owned;
@@ -443,7 +444,8 @@ static void start_link(link_of_chain *l, scene *s, uint32_t owned, uint32_t want
     assert_int_equal(pthread_create(&l->a.thread, NULL, own_and_wait, l), 0);
 }
 
-/* This thread owns 0; one owns 1 and waits for 0; one owns 2 and waits for 1. */
+/* This thread owns key 0. A second thread owns key 1 and waits for 0; a third owns key 2 and waits
+ * for 1. */
 static void test_a_cycle_through_others_is_seen(void **state)
 {
     scene *s = *state;
@@ -470,6 +472,81 @@ static void test_a_cycle_through_others_is_seen(void **state)
     }
     pthread_barrier_destroy(&ready);
     assert_true(is_ready(s, 2));
+}
+
+/* Two caches, each with one key: a flight of the first cache is handed over to a thread that owns a
+ * flight of the second cache. */
+typedef struct handover {
+    scene *s; /* the first cache; key 0 */
+    kiln_cache *other;
+    atomic_bool owns_other;
+    atomic_bool is_armed;
+    int searches;       /* for cycles, during the handover */
+    kiln_status answer; /* the status of the last search */
+} handover;
+
+static handover *observed;
+
+/* Owns the key of the second cache, and waits for the key of the first. */
+static void *own_one_and_wait(void *argument)
+{
+    handover *h = argument;
+    kiln_reservation mine, awaited;
+    assert_int_equal(kiln_cache_reserve(h->other, h->s->keys[0], NULL, &mine, NULL), KILN_OK);
+    atomic_store(&h->owns_other, true);
+    assert_int_equal(kiln_cache_reserve(h->s->cache, h->s->keys[0], NULL, &awaited, NULL), KILN_OK);
+    assert_int_equal(awaited.outcome, KILN_OWNER);
+    kiln_ticket_abandon(&awaited.ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, NULL);
+    kiln_ticket_abandon(&mine.ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, NULL);
+    return NULL;
+}
+
+/* Asks for the key that the thread above owns. It waits for the shortest time possible, because
+ * only the search for a cycle before the wait matters. */
+static void *search_for_a_cycle(void *argument)
+{
+    handover *h = argument;
+    const kiln_reserve_params params = {.struct_size = sizeof params, .wait_ns = 1};
+    kiln_reservation answer;
+    h->answer = kiln_cache_reserve(h->other, h->s->keys[0], &params, &answer, NULL);
+    h->searches++;
+    return NULL;
+}
+
+/* The engine reads the clock when it hands a flight over. */
+static int search_meanwhile(clockid_t clock, struct timespec *ret_time)
+{
+    pthread_t thread;
+    if (atomic_exchange(&observed->is_armed, false)) {
+        assert_int_equal(pthread_create(&thread, NULL, search_for_a_cycle, observed), 0);
+        pthread_join(thread, NULL);
+    }
+    return clock_gettime(clock, ret_time);
+}
+
+static void test_a_search_for_a_cycle_ends_during_a_handover(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    handover h = {.s = s};
+    const kiln_cache_params params = {.struct_size = sizeof params};
+    assert_int_equal(kiln_cache_new(&params, &h.other), KILN_OK);
+    observed = &h;
+    kilni_os_table table = *kilni_os_system();
+    table.clock_gettime = search_meanwhile;
+    kilni_os_replace(&table);
+    kiln_ticket *ticket = own(s, 0);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, own_one_and_wait, &h), 0);
+    until_waiting(s, 1);
+    assert_true(atomic_load(&h.owns_other));
+    atomic_store(&h.is_armed, true);
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
+    pthread_join(thread, NULL);
+    kilni_os_replace(NULL);
+    assert_int_equal(h.searches, 1);
+    assert_int_equal(h.answer, KILN_TIMEOUT);
+    kiln_cache_free(&h.other);
 }
 
 static void test_a_long_chain_without_a_cycle_waits(void **state)
@@ -502,22 +579,23 @@ int main(void)
         IN_SCENE(test_the_answers_to_a_reservation),
         IN_SCENE(test_reservations_of_other_versions),
         IN_SCENE(test_fulfil_refuses_what_is_missing),
-        IN_SCENE(test_a_flight_answers_all_who_wait),
-        IN_SCENE(test_a_failure_reaches_all_who_wait),
+        IN_SCENE(test_flight_answers_all_waiters),
+        IN_SCENE(test_failure_reaches_all_waiters),
         IN_SCENE(test_failures_have_a_status_and_a_text),
         IN_SCENE(test_a_transient_failure_makes_one_waiter_the_owner),
         IN_SCENE(test_an_object_gets_a_group_late),
         IN_SCENE(test_no_memory_for_a_group),
-        IN_SCENE(test_what_is_not_shareable_is_bypassed),
+        IN_SCENE(test_unshareable_constant_is_bypassed),
         IN_SCENE(test_waiting_ends_with_its_time),
-        IN_SCENE(test_a_long_wait_is_no_short_one),
+        IN_SCENE(test_a_long_wait_is_not_cut_short),
         IN_SCENE(test_a_ticket_that_was_taken_outlives_its_thread),
-        IN_SCENE(test_a_ticket_whose_thread_ended_strands_no_one),
-        IN_SCENE(test_a_ticket_that_was_cleared_and_left_strands_no_one),
-        IN_SCENE(test_a_ticket_that_nobody_missed_is_kept),
-        IN_SCENE(test_no_memory_for_another_ticket_strands_no_one),
+        IN_SCENE(test_waiters_survive_the_end_of_the_owners_thread),
+        IN_SCENE(test_waiters_survive_a_cleared_abandoned_ticket),
+        IN_SCENE(test_a_ticket_without_waiters_is_kept),
+        IN_SCENE(test_waiters_survive_lack_of_memory_for_a_ticket),
         IN_SCENE(test_waiting_for_an_own_ticket_is_a_cycle),
         IN_SCENE(test_a_cycle_through_others_is_seen),
+        IN_SCENE(test_a_search_for_a_cycle_ends_during_a_handover),
         IN_SCENE(test_a_long_chain_without_a_cycle_waits),
     };
     return cmocka_run_group_tests_name("memory flight", tests, NULL, NULL);

@@ -88,7 +88,7 @@ static void test_listeners_need_events(void **state)
     kiln_cache_unlisten(s->cache, 12345);
 }
 
-static void test_evictions_are_told_with_their_reason(void **state)
+static void test_evictions_are_reported_with_their_reason(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.max_entries = 2, .policy = KILN_POLICY_LRU});
@@ -119,7 +119,7 @@ static void test_evictions_are_told_with_their_reason(void **state)
     kiln_cache_free(&s->cache);
 }
 
-static void test_evicted_objects_with_pins_are_told_too(void **state)
+static void test_evicted_objects_with_pins_are_reported_too(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.max_entries = 1});
@@ -137,7 +137,7 @@ static void test_evicted_objects_with_pins_are_told_too(void **state)
     kiln_cache_free(&s->cache);
 }
 
-static void test_what_was_never_kept_is_not_told(void **state)
+static void test_object_that_is_not_kept_sends_no_notice(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.max_bytes = 10});
@@ -152,7 +152,7 @@ static void test_what_was_never_kept_is_not_told(void **state)
     kiln_cache_free(&s->cache);
 }
 
-static void test_insertions_and_hits_are_told(void **state)
+static void test_insertions_and_hits_are_reported(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -181,7 +181,7 @@ static void test_insertions_and_hits_are_told(void **state)
     kiln_cache_free(&s->cache);
 }
 
-static void test_a_clear_is_told_once_after_its_evictions(void **state)
+static void test_clear_is_reported_once_after_its_evictions(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -211,7 +211,7 @@ static void test_a_clear_is_told_once_after_its_evictions(void **state)
     assert_int_equal(n.count, 0);
 }
 
-static void test_listeners_hear_what_they_asked_for(void **state)
+static void test_listeners_get_the_events_that_they_asked_for(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -248,7 +248,7 @@ static void test_listeners_may_call_the_cache(void **state)
     kiln_cache_free(&s->cache);
 }
 
-static void test_a_listener_may_leave_while_it_is_called(void **state)
+static void test_a_listener_may_be_removed_while_it_is_called(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -261,7 +261,9 @@ static void test_a_listener_may_leave_while_it_is_called(void **state)
     put(s, 8, 10, 1);
     put(s, 1, 10, 1);
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
-    assert_int_equal(ends(s, 8), 1); /* the leaving listener removed it, and was not notified */
+    assert_int_equal(
+        ends(s, 8),
+        1); /* the listener that was leaving has removed the object, and was not notified of it */
     assert_int_equal(leaving.count, 1);
     assert_int_equal(staying.count, 2);
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[1]), KILN_OK);
@@ -279,7 +281,7 @@ static void add_another(void *user, const kiln_event *event)
     }
 }
 
-static void test_a_listener_hears_nothing_of_the_past(void **state)
+static void test_a_listener_gets_no_earlier_events(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -295,7 +297,7 @@ static void test_a_listener_hears_nothing_of_the_past(void **state)
     kiln_cache_free(&s->cache);
 }
 
-/* A listener that stays in its call until it is released. */
+/* A listener that does not return until the test lets it. */
 typedef struct slow_listener {
     scene *s;
     atomic_int entered, let_go, returned, unlistened;
@@ -404,7 +406,7 @@ static void *remove_and_be_cancelled(void *argument)
     return NULL;
 }
 
-static void test_a_listener_can_not_be_cancelled(void **state)
+static void test_a_listener_cannot_be_cancelled(void **state)
 {
     scene *s = *state;
     open_cache(s);
@@ -432,18 +434,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_SCENE(test_listeners_need_events),
-        IN_SCENE(test_evictions_are_told_with_their_reason),
-        IN_SCENE(test_evicted_objects_with_pins_are_told_too),
-        IN_SCENE(test_what_was_never_kept_is_not_told),
-        IN_SCENE(test_insertions_and_hits_are_told),
-        IN_SCENE(test_a_clear_is_told_once_after_its_evictions),
-        IN_SCENE(test_listeners_hear_what_they_asked_for),
+        IN_SCENE(test_evictions_are_reported_with_their_reason),
+        IN_SCENE(test_evicted_objects_with_pins_are_reported_too),
+        IN_SCENE(test_object_that_is_not_kept_sends_no_notice),
+        IN_SCENE(test_insertions_and_hits_are_reported),
+        IN_SCENE(test_clear_is_reported_once_after_its_evictions),
+        IN_SCENE(test_listeners_get_the_events_that_they_asked_for),
         IN_SCENE(test_listeners_may_call_the_cache),
-        IN_SCENE(test_a_listener_may_leave_while_it_is_called),
-        IN_SCENE(test_a_listener_hears_nothing_of_the_past),
+        IN_SCENE(test_a_listener_may_be_removed_while_it_is_called),
+        IN_SCENE(test_a_listener_gets_no_earlier_events),
         IN_SCENE(test_unlisten_waits_for_calls_under_way),
         IN_SCENE(test_a_listener_that_ends_its_thread_is_not_waited_for),
-        IN_SCENE(test_a_listener_can_not_be_cancelled),
+        IN_SCENE(test_a_listener_cannot_be_cancelled),
     };
     return cmocka_run_group_tests_name("memory listeners", tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random calls on a cache and on a model of it that is too simple to be wrong. After each call both
- * must agree on every object and every counter.
+ * Makes random calls on a cache, and on a model of the cache that is too simple to be wrong. After
+ * each call both must agree on every object and every counter.
  *
  *   test_memory_model now|SEED CALLS
- *     now: a seed that differs between runs; it is printed, so that a failure can be repeated.
+ *     now: a seed taken from the clock; it is printed, so that a failure can be repeated.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +32,7 @@ static uint64_t call_count;
 
 static uint64_t random_state;
 
-/* xorshift64*, less than @limit. */
+/* Returns a random number (xorshift64*) less than @limit. */
 static uint64_t pick(uint64_t limit)
 {
     random_state ^= random_state >> 12;
@@ -39,16 +41,54 @@ static uint64_t pick(uint64_t limit)
     return (random_state * 2685821657736338717u >> 20) % limit;
 }
 
+/* ---- a second thread ---- */
+
+/* A second thread that makes single calls for the test, so that two threads count pins of an
+ * object. */
+static struct {
+    pthread_t thread;
+    sem_t wanted, done;
+    void (*call)(void *argument); /* NULL: the thread is to end */
+    void *argument;
+} helper;
+
+static void *help(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        sem_wait(&helper.wanted);
+        if (!helper.call) {
+            return NULL;
+        }
+        helper.call(helper.argument);
+        sem_post(&helper.done);
+    }
+}
+
+/* Makes most calls on this thread, and some on the second thread. */
+static void on_some_thread(void (*call)(void *argument), void *argument)
+{
+    if (pick(64) > 0) {
+        call(argument);
+        return;
+    }
+    helper.call = call;
+    helper.argument = argument;
+    sem_post(&helper.wanted);
+    sem_wait(&helper.done);
+}
+
 /* ---- the model ---- */
 
 typedef struct object {
     uint32_t key;
     uint64_t bytes, cost, group;
-    bool resident, seen; /* seen: in a section that is still open */
+    bool resident, seen; /* whether a section that is still open has seen the object */
     size_t pins;
-    uint64_t inserted, used, frequency; /* ticks are insertions, and evictions that raise L */
+    uint64_t inserted, used, frequency; /* inserted and used are in ticks; a tick is an insertion,
+                                           or an eviction that raises L */
     double inflation;
-    int reason;             /* why it was evicted; 0: it was not */
+    int reason;             /* why the object was evicted; 0: it was not evicted */
     int told_reason, ended; /* what the cache did */
     kiln_watch *watch;
 } object;
@@ -58,8 +98,8 @@ typedef enum key_state { ABSENT, BUILDING, READY, FAILED } key_state;
 typedef struct model {
     key_state states[KEY_COUNT];
     object *ready[KEY_COUNT];
-    uint64_t groups[KEY_COUNT], reserved[KEY_COUNT]; /* of flights and failures */
-    object *objects[MAX_OBJECTS];                    /* all that were not destroyed */
+    uint64_t groups[KEY_COUNT], reserved[KEY_COUNT]; /* the number of flights and failures */
+    object *objects[MAX_OBJECTS];                    /* all objects that were not destroyed */
     size_t object_count;
     uint32_t policy;
     bool disabled, retains;
@@ -105,7 +145,7 @@ static double rank_of(const object *o)
     return o->inflation + (double)o->frequency * ((double)o->cost / (double)(o->bytes + !o->bytes));
 }
 
-/* The lowest leaves first. */
+/* The object with the lowest rank is evicted first. */
 static double worth(const model *m, const object *o)
 {
     switch (m->policy) {
@@ -120,7 +160,8 @@ static double worth(const model *m, const object *o)
     }
 }
 
-/* Among equals: the least recently used, then the least often used, then the oldest. */
+/* Of objects with equal ranks, the least recently used is evicted first, then the least often used,
+ * then the oldest. */
 static bool used_before(const object *a, const object *b)
 {
     if (a->used != b->used) {
@@ -255,7 +296,8 @@ typedef struct pair {
     kiln_key *keys[KEY_COUNT];
     struct flight {
         kiln_ticket *ticket;
-        bool attached; /* neither cleared nor removed with its group */
+        bool attached; /* the cache was not cleared, nor the object's group removed, since the
+                          reservation */
     } flights[KEY_COUNT];
     struct held {
         kiln_pin *pin;
@@ -292,7 +334,7 @@ static object *new_object(pair *p, uint32_t key)
     o->key = key;
     o->bytes = pick(40) == 0 ? 1001 + pick(1000) : pick(200);
     o->cost = 1 + pick(1000000);
-    if (pick(3) == 0) { /* for equal costs, and for sizes of zero */
+    if (pick(3) == 0) { /* the values cause equal costs, and sizes of zero */
         o->bytes = pick(2) * 100;
         o->cost = 1000;
     }
@@ -301,11 +343,16 @@ static object *new_object(pair *p, uint32_t key)
     return o;
 }
 
+static void release_pin(void *pin)
+{
+    kiln_pin_release((kiln_pin **)pin);
+}
+
 static void drop_pin(pair *p, struct held *held)
 {
     (void)p;
     held->o->pins--;
-    kiln_pin_release(&held->pin);
+    on_some_thread(release_pin, &held->pin);
 }
 
 /* Keeps a pin for a while, and releases an earlier one. */
@@ -434,16 +481,30 @@ static void do_get_or_build(pair *p, uint32_t key)
     }
 }
 
+typedef struct pinning {
+    pair *p;
+    uint32_t key;
+    kiln_pin *pin;
+    kiln_status status;
+} pinning;
+
+static void pin_key(void *argument)
+{
+    pinning *wanted = argument;
+    wanted->status = kiln_cache_pin(wanted->p->cache, wanted->p->keys[wanted->key], &wanted->pin);
+}
+
 static void do_pin(pair *p, uint32_t key)
 {
-    kiln_pin *pin = NULL;
+    pinning wanted = {.p = p, .key = key};
     object *o = p->m.ready[key];
-    assert_int_equal(kiln_cache_pin(p->cache, p->keys[key], &pin), o ? KILN_OK : KILN_MISS);
+    on_some_thread(pin_key, &wanted);
+    assert_int_equal(wanted.status, o ? KILN_OK : KILN_MISS);
     p->m.hits += o != NULL;
     p->m.misses += o == NULL;
     if (o) {
         model_use(&p->m, o);
-        hold_pin(p, pin, o);
+        hold_pin(p, wanted.pin, o);
     }
 }
 
@@ -451,6 +512,9 @@ static void do_section(pair *p)
 {
     if (p->section_open) {
         kiln_section_leave(&p->section);
+        /* Leaving a section destroys nothing. Objects that only the section could see are destroyed
+         * by this call. */
+        kiln_cache_collect(p->cache);
         for (size_t i = 0; i < p->m.object_count; i++) {
             p->m.objects[i]->seen = false;
         }
@@ -770,5 +834,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_evict),
         cmocka_unit_test(test_policies_that_change),
     };
-    return cmocka_run_group_tests_name("memory model", tests, NULL, NULL);
+    sem_init(&helper.wanted, 0, 0);
+    sem_init(&helper.done, 0, 0);
+    if (pthread_create(&helper.thread, NULL, help, NULL) != 0) {
+        return 2;
+    }
+    const int failed = cmocka_run_group_tests_name("memory model", tests, NULL, NULL);
+    helper.call = NULL;
+    sem_post(&helper.wanted);
+    pthread_join(helper.thread, NULL);
+    return failed;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cost of eviction and removal in large caches: the processor time per entry, and the longest
- * time for which a call holds a lock. This program's own versions of the functions of a mutex
- * measure the latter.
+ * What eviction and removal do in large caches: how many objects a call looks at for each that it
+ * evicts, and how many it looks at and moves while it holds the lock. This program replaces the
+ * functions of a mutex to count what happens under the lock.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,53 +16,67 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <kiln/cache.h>
 
+#include "memory/memory.h"
 #include "support/memory_objects.h"
 
-/* In an unoptimized build everything takes longer, but not as much longer as a scan would. */
-#ifdef __OPTIMIZE__
-enum { SLOWNESS = 1 };
-#else
-enum { SLOWNESS = 4 };
-#endif
+enum { MOST = 65536, MORE = 34464 };
 
-enum { MOST = 65536, MORE = 34464, ATTEMPTS = 3 };
+/* How many objects may be looked at for each object that is evicted: if no object is in use, and if
+ * all are. */
+enum { FEW_LOOKS = 40, FEW_LOOKS_IN_USE = 60 };
 
-/* Of processor time, in nanoseconds. */
-static const uint64_t LONGEST_HOLD = 1000000 * SLOWNESS;
+/* While it holds the lock, a call may take some objects from the cache and some from the lingering
+ * ones. */
+enum { MOST_MOVED = 2 * KILNI_STEPS + 2, MOST_LOOKS = KILNI_STEPS * FEW_LOOKS_IN_USE };
 
-static uint64_t thread_ns(void)
+/* ---- what a call does while it holds a lock ---- */
+
+static uint64_t looks;            /* how often objects were looked at, in order to evict */
+static const kiln_cache *counted; /* the cache whose lock counts; NULL: none */
+
+typedef struct contents {
+    uint64_t entries, lingering, failures;
+} contents;
+
+static contents contents_of(const kiln_cache *cache)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return (contents){.entries = cache->entries,
+                      .lingering = cache->lingering_entries,
+                      .failures = cache->retained_failures};
 }
 
-/* ---- how long locks are held ---- */
+static uint64_t difference(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
 
-static _Thread_local bool measures;
-static _Thread_local struct {
-    const pthread_mutex_t *mutex; /* NULL: none */
-    uint64_t since, longest;
+static struct {
+    contents contents; /* when the lock was taken */
+    uint64_t looks;
+    uint64_t most_moved, most_looks;
 } hold;
 
 static void begin_hold(const pthread_mutex_t *mutex)
 {
-    if (measures && !hold.mutex) {
-        hold.mutex = mutex;
-        hold.since = thread_ns();
+    if (counted && mutex == &counted->lock) {
+        hold.contents = contents_of(counted);
+        hold.looks = looks;
     }
 }
 
 static void end_hold(const pthread_mutex_t *mutex)
 {
-    if (measures && hold.mutex == mutex) {
-        uint64_t length = thread_ns() - hold.since;
-        hold.longest = length > hold.longest ? length : hold.longest;
-        hold.mutex = NULL;
+    if (counted && mutex == &counted->lock) {
+        const contents now = contents_of(counted);
+        const uint64_t moved = difference(now.entries, hold.contents.entries) +
+                               difference(now.lingering, hold.contents.lingering) +
+                               difference(now.failures, hold.contents.failures);
+        hold.most_moved = moved > hold.most_moved ? moved : hold.most_moved;
+        const uint64_t looked = looks - hold.looks;
+        hold.most_looks = looked > hold.most_looks ? looked : hold.most_looks;
     }
 }
 
@@ -102,27 +116,16 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex)
     return system_unlock(mutex);
 }
 
-static void begin_measuring(void)
-{
-    hold.longest = 0;
-    measures = true;
-}
-
-static uint64_t end_measuring(void)
-{
-    measures = false;
-    return hold.longest;
-}
-
 /* ---- a large cache ---- */
 
 typedef struct scene {
     kiln_cache *cache;
+    bool in_use; /* whether the cache's owner reports all objects as in use */
     kiln_key *keys[MOST + MORE];
     kiln_pin *pins[MOST + MORE];
 } scene;
 
-static int object; /* the same for all keys */
+static int object; /* all keys have the same object */
 
 static int set_up(void **state)
 {
@@ -144,14 +147,24 @@ static int tear_down(void **state)
     return 0;
 }
 
+static int look(void *user, const void *seen)
+{
+    (void)seen;
+    looks++;
+    return ((const scene *)user)->in_use;
+}
+
 static void open_cache(scene *s, uint64_t max_entries)
 {
-    const kiln_cache_params params = {
-        .struct_size = sizeof params, .max_entries = max_entries, .max_bytes = KILN_UNLIMITED};
+    const kiln_cache_params params = {.struct_size = sizeof params,
+                                      .max_entries = max_entries,
+                                      .max_bytes = KILN_UNLIMITED,
+                                      .is_busy = look,
+                                      .user = s};
     assert_int_equal(kiln_cache_new(&params, &s->cache), KILN_OK);
 }
 
-/* Inserts the objects of keys, of 100 bytes each, and keeps their pins if @pinned. */
+/* Inserts objects of 100 bytes for these keys, and keeps their pins if @pinned. */
 static void insert(scene *s, uint32_t first, uint32_t count, bool pinned)
 {
     for (uint32_t i = first; i < first + count; i++) {
@@ -172,41 +185,37 @@ static void close_cache(scene *s)
     kiln_cache_free(&s->cache);
 }
 
-static void report(const char *what, uint32_t size, uint64_t entry_ns, uint64_t hold_ns)
+/* What an action does to a large cache. */
+typedef uint32_t (*action_fn)(scene *s); /* returns the number of entries that it handled */
+
+/* What the objects of the cache are. */
+typedef enum object_use { UNUSED, PINNED, IN_USE } object_use;
+
+static void count_work(scene *s, const char *what, uint64_t most_looks, action_fn act)
 {
-    print_message("%-36s %6u entries: %6.2f us each, longest hold %7.1f us\n", what, size,
-                  (double)entry_ns / 1000, (double)hold_ns / 1000);
+    hold.most_moved = hold.most_looks = looks = 0;
+    counted = s->cache;
+    const uint32_t entries = act(s);
+    counted = NULL;
+    print_message("%-36s %6u entries: %5.2f looks each; while the lock is held: %4u moved, %5u "
+                  "looks\n",
+                  what, entries, (double)looks / entries, (unsigned)hold.most_moved,
+                  (unsigned)hold.most_looks);
+    assert_in_range(looks, 0, most_looks * entries);
+    assert_in_range(hold.most_looks, 0, MOST_LOOKS);
+    assert_in_range(hold.most_moved, 0, MOST_MOVED);
 }
 
-/* What an action on a large cache takes: the best of some attempts, since other programs disturb.
- */
-typedef uint32_t (*action_fn)(scene *s); /* returns for how many entries */
-
-static void check(scene *s, const char *what, uint32_t size, bool pinned, action_fn act)
+static void check(scene *s, const char *what, uint32_t size, object_use use, action_fn act)
 {
-    uint64_t entry_ns = UINT64_MAX, hold_ns = UINT64_MAX;
-    for (int i = 0; i < 2 * ATTEMPTS; i++) {
-        open_cache(s, size);
-        insert(s, 0, size, pinned);
-        if (i % 2 == 0) {
-            begin_measuring();
-            act(s);
-            uint64_t longest = end_measuring();
-            hold_ns = longest < hold_ns ? longest : hold_ns;
-        } else {
-            uint64_t start = thread_ns();
-            uint32_t entries = act(s);
-            uint64_t taken = (thread_ns() - start) / entries;
-            entry_ns = taken < entry_ns ? taken : entry_ns;
-        }
-        close_cache(s);
-    }
-    report(what, size, entry_ns, hold_ns);
-    assert_in_range(hold_ns, 0, LONGEST_HOLD);
-    assert_in_range(entry_ns, 0, 10000 * SLOWNESS);
+    open_cache(s, size);
+    s->in_use = use == IN_USE;
+    insert(s, 0, size, use == PINNED);
+    count_work(s, what, use == IN_USE ? FEW_LOOKS_IN_USE : FEW_LOOKS, act);
+    close_cache(s);
 }
 
-static const uint32_t sizes[] = {100, 1000, 8191, 8192, MOST};
+static const uint32_t sizes[] = {32, 33, 100, 1000, 8191, 8192, MOST};
 
 enum { SIZE_COUNT = sizeof sizes / sizeof sizes[0] };
 
@@ -228,8 +237,9 @@ static void test_an_insertion_that_evicts(void **state)
 {
     scene *s = *state;
     for (int i = 0; i < SIZE_COUNT; i++) {
-        check(s, "insertion", sizes[i], false, insert_one_more);
-        check(s, "insertion, all pinned", sizes[i], true, insert_one_more_pinned);
+        check(s, "insertion", sizes[i], UNUSED, insert_one_more);
+        check(s, "insertion, all pinned", sizes[i], PINNED, insert_one_more_pinned);
+        check(s, "insertion, all in use", sizes[i], IN_USE, insert_one_more);
     }
 }
 
@@ -247,7 +257,7 @@ static uint32_t insert_a_large_one(scene *s)
 
 static void test_an_object_that_needs_the_whole_cache(void **state)
 {
-    check(*state, "insertion of all bytes", MOST, false, insert_a_large_one);
+    check(*state, "insertion of all bytes", MOST, UNUSED, insert_a_large_one);
 }
 
 static uint32_t lower_capacity(scene *s)
@@ -260,8 +270,9 @@ static uint32_t lower_capacity(scene *s)
 
 static void test_a_smaller_capacity(void **state)
 {
-    check(*state, "set_capacity", MOST, false, lower_capacity);
-    check(*state, "set_capacity, all pinned", MOST, true, lower_capacity);
+    check(*state, "set_capacity", MOST, UNUSED, lower_capacity);
+    check(*state, "set_capacity, all pinned", MOST, PINNED, lower_capacity);
+    check(*state, "set_capacity, all in use", MOST, IN_USE, lower_capacity);
 }
 
 static uint32_t evict_most_bytes(scene *s)
@@ -280,7 +291,7 @@ static uint32_t evict_no_bytes(scene *s)
     return (uint32_t)entries;
 }
 
-/* The one that is not pinned is found. */
+/* Evicts the only object that is not pinned. */
 static uint32_t evict_the_only_one(scene *s)
 {
     uint64_t entries = stats_of(s->cache).entries, freed;
@@ -292,9 +303,10 @@ static uint32_t evict_the_only_one(scene *s)
 
 static void test_evict_bytes(void **state)
 {
-    check(*state, "evict_bytes", MOST, false, evict_most_bytes);
-    check(*state, "evict_bytes, all pinned", MOST, true, evict_no_bytes);
-    check(*state, "evict_bytes, all but one pinned", MOST, true, evict_the_only_one);
+    check(*state, "evict_bytes", MOST, UNUSED, evict_most_bytes);
+    check(*state, "evict_bytes, all pinned", MOST, PINNED, evict_no_bytes);
+    check(*state, "evict_bytes, all in use", MOST, IN_USE, evict_no_bytes);
+    check(*state, "evict_bytes, all but one pinned", MOST, PINNED, evict_the_only_one);
 }
 
 static uint32_t clear(scene *s)
@@ -312,6 +324,7 @@ static uint32_t clear_in_section(scene *s)
     uint32_t entries = clear(s);
     assert_int_equal(stats_of(s->cache).lingering_entries, entries);
     kiln_section_leave(&section);
+    assert_int_equal(kiln_cache_collect(s->cache), entries);
     assert_int_equal(stats_of(s->cache).lingering_entries, 0);
     return entries;
 }
@@ -331,35 +344,100 @@ static uint32_t clear_with_listener(scene *s)
 
 static void test_clear(void **state)
 {
-    check(*state, "clear", MOST, false, clear);
-    check(*state, "clear, all pinned", MOST, true, clear);
-    check(*state, "clear, in a section", MOST, false, clear_in_section);
-    check(*state, "clear, with a listener", MOST, false, clear_with_listener);
+    check(*state, "clear", MOST, UNUSED, clear);
+    check(*state, "clear, all pinned", MOST, PINNED, clear);
+    check(*state, "clear, in a section", MOST, UNUSED, clear_in_section);
+    check(*state, "clear, with a listener", MOST, UNUSED, clear_with_listener);
+}
+
+static uint32_t remove_group(scene *s)
+{
+    assert_int_equal(kiln_cache_remove_group(s->cache, 1), MOST);
+    return MOST;
 }
 
 static void test_remove_group(void **state)
 {
     scene *s = *state;
-    uint64_t hold_ns = UINT64_MAX, entry_ns = UINT64_MAX;
-    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        open_cache(s, MOST);
-        for (uint32_t i = 0; i < MOST; i++) {
-            const kiln_reserve_params params = {.struct_size = sizeof params, .group = 1};
-            kiln_reservation r;
-            assert_int_equal(kiln_cache_reserve(s->cache, s->keys[i], &params, &r, NULL), KILN_OK);
-            assert_int_equal(kiln_ticket_fulfil(&r.ticket, &object, 100, 1, NULL), KILN_OK);
-        }
-        begin_measuring();
-        uint64_t start = thread_ns();
-        assert_int_equal(kiln_cache_remove_group(s->cache, 1), MOST);
-        uint64_t taken = (thread_ns() - start) / MOST;
-        uint64_t longest = end_measuring();
-        close_cache(s);
-        entry_ns = taken < entry_ns ? taken : entry_ns;
-        hold_ns = longest < hold_ns ? longest : hold_ns;
+    open_cache(s, MOST);
+    for (uint32_t i = 0; i < MOST; i++) {
+        const kiln_reserve_params params = {.struct_size = sizeof params, .group = 1};
+        kiln_reservation r;
+        assert_int_equal(kiln_cache_reserve(s->cache, s->keys[i], &params, &r, NULL), KILN_OK);
+        assert_int_equal(kiln_ticket_fulfil(&r.ticket, &object, 100, 1, NULL), KILN_OK);
     }
-    report("remove_group", MOST, entry_ns, hold_ns);
-    assert_in_range(hold_ns, 0, LONGEST_HOLD);
+    count_work(s, "remove_group", FEW_LOOKS, remove_group);
+    close_cache(s);
+}
+
+/* A cache with room for a million entries keeps 62,500 failures. */
+enum { FAILURES = 62500 };
+
+static uint32_t clear_failures(scene *s)
+{
+    assert_int_equal(stats_of(s->cache).retained_failures, FAILURES);
+    kiln_cache_clear(s->cache);
+    assert_int_equal(stats_of(s->cache).retained_failures, 0);
+    return FAILURES;
+}
+
+static uint32_t allow_few_failures(scene *s)
+{
+    enum { FEW = 10 };
+    assert_int_equal(kiln_cache_set_capacity(s->cache, KILN_UNLIMITED, 16 * FEW), KILN_OK);
+    assert_int_equal(stats_of(s->cache).retained_failures, FEW);
+    return FAILURES - FEW;
+}
+
+static void fail_build(const scene *s, const kiln_key *key)
+{
+    kiln_reservation r;
+    assert_int_equal(kiln_cache_reserve(s->cache, key, NULL, &r, NULL), KILN_OK);
+    kiln_ticket_abandon(&r.ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, NULL);
+}
+
+/* One large failure displaces thousands of small ones. */
+static uint32_t keep_a_large_failure(scene *s)
+{
+    enum { SIZE = 2 << 20 };
+    const uint64_t bytes = stats_of(s->cache).retained_failure_bytes;
+    assert_int_equal(kiln_cache_set_capacity(s->cache, 16 * bytes, 16 * FAILURES), KILN_OK);
+    assert_int_equal(stats_of(s->cache).retained_failures, FAILURES);
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    void *part = calloc(1, SIZE);
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_key_builder_add(builder, "large", part, SIZE), KILN_OK);
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    fail_build(s, key);
+    const uint64_t kept = stats_of(s->cache).retained_failures;
+    assert_in_range(kept, 2, FAILURES - MOST_MOVED);
+    assert_in_range(stats_of(s->cache).retained_failure_bytes, 1, bytes);
+    kiln_key_release(&key);
+    kiln_key_builder_free(&builder);
+    free(part);
+    return FAILURES - (uint32_t)kept;
+}
+
+static void check_failures(scene *s, const char *what, action_fn act)
+{
+    const kiln_cache_params params = {.struct_size = sizeof params,
+                                      .max_bytes = KILN_UNLIMITED,
+                                      .max_entries = 16 * FAILURES,
+                                      .flags = KILN_CACHE_RETAIN_FAILURES};
+    assert_int_equal(kiln_cache_new(&params, &s->cache), KILN_OK);
+    for (uint32_t i = 0; i < FAILURES; i++) {
+        fail_build(s, s->keys[i]);
+    }
+    count_work(s, what, FEW_LOOKS, act);
+    close_cache(s);
+}
+
+static void test_failures(void **state)
+{
+    check_failures(*state, "clear of failures", clear_failures);
+    check_failures(*state, "set_capacity, failures", allow_few_failures);
+    check_failures(*state, "one failure displaces others", keep_a_large_failure);
 }
 
 int main(void)
@@ -371,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_evict_bytes),
         cmocka_unit_test(test_clear),
         cmocka_unit_test(test_remove_group),
+        cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests_name("memory scale", tests, set_up, tear_down);
 }

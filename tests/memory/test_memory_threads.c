@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many threads on few keys. An object's value is a function of its key until it is destroyed, so
- * each thread can check that an object is the right one and still alive.
+ * Many threads use few keys. An object's value is a function of its key until it is destroyed, so
+ * each thread can check that it has the right object, and that the object still exists.
  *
  *     test_memory_threads [SEED [CALLS [ordinary | late]]]
  *
- * ordinary: the system refuses to help with the engine's fences. late: the process has threads
- * before its first cache, and gets that help once it has read for a while. A seed of 0 means the
- * time.
+ * ordinary: the system refuses to issue fences for the engine. late: the process has threads before
+ * its first cache, and the system issues fences only once the process has read for a while. A seed
+ * of 0 is replaced by the time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 
 #include <kiln/cache.h>
 
-#include "memory/fence.h"
+#include "memory/reader.h"
 #include "os/os.h"
 #include "support/memory_objects.h"
 
@@ -96,12 +96,12 @@ static size_t settle_objects(void)
     return count;
 }
 
-/* ---- the scene ---- */
+/* ---- what all threads share ---- */
 
 typedef struct scene {
     kiln_cache *cache;
     kiln_key *keys[KEY_COUNT];
-    /* Tickets that their threads left for others to end. */
+    /* Tickets that threads have handed over, and that other threads must end. */
     pthread_mutex_t lock;
     struct left {
         kiln_ticket *ticket;
@@ -109,6 +109,7 @@ typedef struct scene {
         struct left *next;
     } * left;
     atomic_bool over;
+    atomic_int notices; /* notices of pending answers */
 } scene;
 
 static void open_scene(scene *s, kiln_cache_params params)
@@ -143,13 +144,14 @@ typedef struct worker {
         uint32_t key;
     } held[PIN_COUNT];
     uint64_t hits, others; /* answers with an object; tickets, bypasses and KILN_MISS */
-    uint64_t abandoned;    /* tickets, as failed or transient */
+    uint64_t abandoned;    /* tickets that this thread abandoned, as failed or transient */
     uint64_t failed_builds;
     uint64_t listener;
-    unsigned depth; /* of builds within builds */
+    int notices;    /* notices that this thread has asked for */
+    unsigned depth; /* the depth of builds within builds */
 } worker;
 
-/* xorshift64*, less than @limit. */
+/* Returns a random number (xorshift64*) less than @limit. */
 static uint64_t pick(worker *w, uint64_t limit)
 {
     w->random ^= w->random >> 12;
@@ -158,7 +160,7 @@ static uint64_t pick(worker *w, uint64_t limit)
     return (w->random * 2685821657736338717u >> 20) % limit;
 }
 
-/* Lets other threads run, now and then. */
+/* Occasionally lets other threads run. */
 static void dawdle(worker *w)
 {
     if (pick(w, 8) == 0) {
@@ -267,19 +269,43 @@ static void leave_ticket(worker *w, kiln_ticket *ticket, uint32_t key)
     pthread_mutex_unlock(&w->s->lock);
 }
 
+static void count_notice(void *user)
+{
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+/* Waits for a pending answer, as the parameters specify. */
+static kiln_status settle_pending(worker *w, const kiln_reserve_params *params,
+                                  kiln_reservation *ret_reservation)
+{
+    kiln_pending *pending = ret_reservation->pending;
+    *ret_reservation = (kiln_reservation){0};
+    const bool has_notice = pick(w, 2);
+    EXPECT(!has_notice || kiln_pending_notify(pending, count_notice, &w->s->notices) == KILN_OK);
+    w->notices += has_notice;
+    dawdle(w);
+    const kiln_status status = kiln_pending_wait(pending, params->wait_ns, ret_reservation, NULL);
+    kiln_pending_drop(&pending);
+    return status;
+}
+
 static void do_reserve(worker *w, uint32_t key)
 {
     const uint64_t waits[] = {0, KILN_NO_WAIT, 1, 20000, 1000000};
     kiln_reserve_params params = {.struct_size = sizeof params,
                                   .bytes = pick(w, 2) * pick(w, 200),
                                   .wait_ns = waits[pick(w, 5)],
-                                  .group = pick(w, 3)};
+                                  .group = pick(w, 3),
+                                  .flags = pick(w, 2) ? KILN_RESERVE_PENDING : 0};
     kiln_reservation r = {0};
     kiln_status status = kiln_cache_reserve(w->s->cache, w->s->keys[key], &params, &r, NULL);
+    if (status == KILN_OK && r.outcome == KILN_PENDING) {
+        status = settle_pending(w, &params, &r);
+    }
     if (status != KILN_OK) {
         EXPECT(!r.pin && !r.ticket);
         EXPECT(status == KILN_TIMEOUT || status == KILN_E_CYCLE || status == KILN_E_BUILD ||
-               status == KILN_E_REFUSED);
+               status == KILN_E_REFUSED || status == KILN_E_IO || status == KILN_E_NO_MEMORY);
         EXPECT(status != KILN_TIMEOUT || params.wait_ns != 0);
         return;
     }
@@ -297,7 +323,8 @@ static void do_reserve(worker *w, uint32_t key)
         }
         break;
     case KILN_BYPASS:
-        EXPECT(!r.pin && !r.ticket);
+    case KILN_PENDING:
+        EXPECT(!r.pin && !r.ticket && r.outcome == KILN_BYPASS);
         break;
     }
 }
@@ -340,7 +367,8 @@ static void do_section(worker *w)
     kiln_section_leave(&section);
 }
 
-/* A key that this thread removed is not in the cache, whichever thread removed it first. */
+/* After this thread has removed a key, the object is not in the cache, whichever thread removed it
+ * first. */
 static void do_remove(worker *w)
 {
     struct held *held = &w->held[pick(w, PIN_COUNT)];
@@ -440,7 +468,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Ends the tickets that were left, until there will be no more. Does not wait. */
+/* Ends the tickets that were handed over, until no more can be. Does not wait. */
 static void *finish(void *argument)
 {
     worker *w = argument;
@@ -491,6 +519,7 @@ static void run_workers(kiln_cache_params params)
             0);
     }
     uint64_t hits = 0, others = 0, abandoned = 0, failed = 0;
+    int notices = 0;
     for (uint32_t i = 0; i <= WORKER_COUNT; i++) {
         atomic_store(&s.over, i == WORKER_COUNT);
         pthread_join(workers[i].thread, NULL);
@@ -498,8 +527,11 @@ static void run_workers(kiln_cache_params params)
         others += workers[i].others;
         abandoned += workers[i].abandoned;
         failed += workers[i].failed_builds;
+        notices += workers[i].notices;
     }
     assert_int_equal(atomic_load(&wrong_line), 0);
+    assert_true(notices > 0);
+    assert_int_equal(atomic_load(&s.notices), notices);
     kiln_cache_stats stats = stats_of(s.cache);
     assert_int_equal(stats.hits, hits);
     assert_int_equal(stats.misses + stats.bypasses, others);
@@ -623,7 +655,7 @@ static void *own_and_die(void *argument)
     return NULL;
 }
 
-static void test_a_dying_owner_strands_no_one(void **state)
+static void test_waiters_survive_the_end_of_their_owner(void **state)
 {
     (void)state;
     scene s;
@@ -652,10 +684,10 @@ typedef struct wave {
     kiln_key *keys[WAVE_KEYS];
     kiln_key *equals[WAVE_KEYS]; /* equal keys that are different objects */
     atomic_bool over;
-    atomic_uint stays; /* the key that is not removed now */
+    atomic_uint stays; /* the key that is not removed at present */
 } wave;
 
-/* Looks up varying keys, and all the time the one that stays. */
+/* Looks up one key after another, and each time also the key that is not removed. */
 static void *read_wave(void *argument)
 {
     wave *w = argument;
@@ -694,7 +726,7 @@ static void insert_into(wave *w, uint32_t key)
     kiln_pin_release(&r.pin);
 }
 
-static void test_readers_see_a_table_that_grows_and_shrinks(void **state)
+static void test_readers_use_a_table_that_grows_and_shrinks(void **state)
 {
     (void)state;
     static wave w;
@@ -718,7 +750,8 @@ static void test_readers_see_a_table_that_grows_and_shrinks(void **state)
         uint32_t stays = round * 7 % 40;
         uint32_t stayed = atomic_exchange(&w.stays, stays);
         for (uint32_t i = 0; i < WAVE_KEYS; i++) {
-            /* The key that a reader may be asking for stays too. */
+            /* The key that was kept before is not removed either, because a reader may still look
+             * it up. */
             if (i != stays && i != stayed) {
                 kiln_cache_remove(w.cache, w.keys[i]);
             }
@@ -728,6 +761,7 @@ static void test_readers_see_a_table_that_grows_and_shrinks(void **state)
     for (int i = 0; i < WORKER_COUNT; i++) {
         pthread_join(threads[i], NULL);
     }
+    kiln_cache_collect(w.cache);
     assert_int_equal(stats_of(w.cache).lingering_entries, 0);
     kiln_cache_free(&w.cache);
     for (uint32_t i = 0; i < WAVE_KEYS; i++) {
@@ -849,7 +883,7 @@ static void test_pins_outlive_the_cache_on_other_threads(void **state)
     }
 }
 
-/* ---- fences that are switched ---- */
+/* ---- switching the kind of fences ---- */
 
 static int refuse(int command)
 {
@@ -883,14 +917,14 @@ static void put_and_remove(scene *s, uint32_t key)
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[key]), KILN_OK);
 }
 
-/* A thread that removes, and readers that cause the switch of the fences meanwhile. */
+/* One thread removes objects, while readers cause the engine to switch to the system's fences. */
 static void test_fences_are_switched_below_readers(void **state)
 {
     (void)state;
     scene s;
     open_scene(&s, (kiln_cache_params){0});
     assert_false(kilni_fence_is_asymmetric());
-    /* For ever, if the readers never ask for the switch. */
+    /* Loops for ever if the readers never ask for the switch. */
     const size_t many = 50000000;
     pthread_t threads[WORKER_COUNT];
     for (int i = 0; i < WORKER_COUNT; i++) {
@@ -971,8 +1005,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_everything_at_once),
         cmocka_unit_test(test_everything_at_once_with_failures_kept),
         cmocka_unit_test(test_a_crowd_builds_once),
-        cmocka_unit_test(test_a_dying_owner_strands_no_one),
-        cmocka_unit_test(test_readers_see_a_table_that_grows_and_shrinks),
+        cmocka_unit_test(test_waiters_survive_the_end_of_their_owner),
+        cmocka_unit_test(test_readers_use_a_table_that_grows_and_shrinks),
         cmocka_unit_test(test_no_answer_is_lost_to_a_deadline),
         cmocka_unit_test(test_pins_outlive_the_cache_on_other_threads),
     };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RLIMIT_FSIZE: whatever writes a file reaches a limit that is too small. The process survives, the
- * call fails like any other write, nothing half-written stays, and the application's own signals
- * are unchanged.
+ * Each function that writes a file exceeds RLIMIT_FSIZE. The process survives, the call fails like
+ * any other write, no incomplete file remains, and the application still gets the signals that it
+ * causes itself.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,24 +20,7 @@
 #define ENTRY_BYTES 20000u
 #define SECOND_NS 1000000000u
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static char location[SCRATCH_DIRECTORY_SIZE + 32];
-
-static int set_up(void **state)
-{
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scratch_remove(scratch);
-    return 0;
-}
 
 /* Leaves the hard limit unchanged, so that a child can raise its own limit again. */
 static void set_limit(rlim_t bytes)
@@ -79,8 +62,8 @@ static bool is_blocked(void)
     return sigismember(&mask, SIGXFSZ) == 1;
 }
 
-/* Whether a signal is pending, by a line of the thread's status: SigPnd has the thread's own,
- * ShdPnd the process's. */
+/* Returns whether a signal is pending, as a line of the thread's status says: SigPnd for signals of
+ * the thread, ShdPnd for signals of the process. */
 static bool waits(const char *line)
 {
     FILE *status = fopen("/proc/thread-self/status", "re");
@@ -104,7 +87,7 @@ static void block_signal(void)
 
 /* ---- every writer ---- */
 
-/* Limits at which nothing can be written, a part, and all but the last byte. */
+/* The limits allow nothing to be written, a part of the file, and all but its last byte. */
 static void put_beyond_limits(void)
 {
     kiln_store *store = open_store(0, 0);
@@ -149,7 +132,7 @@ static void write_all_but_entries(void)
     const rlim_t limits[] = {0, 20};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         set_limit(limits[i]);
-        CHECK(kiln_store_account(store, &delta) == KILN_E_IO);
+        CHECK(kiln_store_add_stats(store, &delta) == KILN_E_IO);
         kilni_store_note_miss(store, key);
         CHECK(kiln_stats_add_to_file(scratch_path(scratch, "counters"), &delta) == KILN_E_IO);
         CHECK(!is_blocked());
@@ -175,14 +158,14 @@ static void open_beyond_limit(void)
     CHECK(access(scratch_path(cache, "CACHEDIR.TAG"), F_OK) != 0);
 }
 
-static void test_half_a_tag_does_not_stay(void **state)
+static void test_an_incomplete_tag_does_not_stay(void **state)
 {
     (void)state;
     snprintf(location, sizeof location, "%s", cache);
     assert_int_equal(run_in_child(open_beyond_limit), 0);
 }
 
-/* The entries fit the limit, but not their summary and the progress of the trim. */
+/* The entries fit within the limit, but their summary and the trim's progress do not. */
 static void trim_beyond_limit(void)
 {
     kiln_store *store = open_store(64 << 10, 0);
@@ -244,10 +227,15 @@ static void unpack_beyond_limit(void)
     }
     CHECK(kiln_pack_writer_finish(&writer, NULL, NULL) == KILN_OK);
     kiln_store *store = open_store(0, 0);
-    const kiln_unpack_params params = {.struct_size = sizeof params, .flags = KILN_UNPACK_TRUST};
-    kiln_unpack_report report = {.struct_size = sizeof report};
+    char pack_location[SCRATCH_PATH_SIZE + 8];
+    snprintf(pack_location, sizeof pack_location, "pack:%s", path);
+    kiln_store *pack = NULL;
+    CHECK(kiln_store_open(pack_location, NULL, &pack, NULL) == KILN_OK);
+    const kiln_copy_params params = {.struct_size = sizeof params, .flags = KILN_COPY_TRUST};
+    kiln_copy_report report = {.struct_size = sizeof report};
     set_limit(2000);
-    CHECK(kiln_pack_unpack(path, &params, store, &report, NULL) == KILN_OK);
+    CHECK(kiln_store_copy(pack, store, &params, &report, NULL) == KILN_OK);
+    kiln_store_close(&pack);
     CHECK(report.taken == 2);
     CHECK(report.refused == 1);
     CHECK(!has_temporaries(cache));
@@ -264,7 +252,7 @@ static void test_unpacking(void **state)
 static void queue_beyond_limit(void)
 {
     kiln_store *store = open_store(0, 0);
-    for (int spares = 1; spares >= 0; spares--) { /* at first without another thread */
+    for (int spares = 1; spares >= 0; spares--) { /* first without a writer thread */
         kilni_writer *writer = NULL;
         CHECK(kilni_writer_new(store, 1 << 20, &writer) == KILN_OK);
         if (spares) {
@@ -295,8 +283,8 @@ static void test_the_writer(void **state)
 
 /* ---- the application's signals ---- */
 
-/* A put that the limit stops; it fails in the same way whatever the application does with the
- * signal. */
+/* Puts an entry beyond the limit. The put fails in the same way, whatever the application does with
+ * the signal. */
 static void overrun(void)
 {
     kiln_store *store = open_store(0, 0);
@@ -391,10 +379,10 @@ static void test_the_applications_signals(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cache_set_up, cache_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_puts),       TEST(test_counters_and_misses),
-        TEST(test_trims),      TEST(test_half_a_tag_does_not_stay),
+        TEST(test_trims),      TEST(test_an_incomplete_tag_does_not_stay),
         TEST(test_packs),      TEST(test_unpacking),
         TEST(test_the_writer), TEST(test_the_applications_signals),
     };

@@ -57,8 +57,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A system that transfers one byte at a time, is interrupted before each byte, and fails after a
- * number of bytes. */
+/* The state of replaced system calls that transfer one byte at a time, are interrupted before each
+ * byte, and fail after a number of bytes. */
 static struct {
     size_t left;
     int error;
@@ -179,7 +179,7 @@ static void test_whole_transfers(void **state)
     assert_int_equal(count, 0);
 }
 
-static void test_short_and_interrupted_transfers_go_on(void **state)
+static void test_short_and_interrupted_transfers_continue(void **state)
 {
     scratch *made = *state;
     kilni_os_table table;
@@ -265,7 +265,7 @@ static void expect_below(int directory, const char *path, int flags, int system_
     }
 }
 
-/* The same results with the kernel's call and without it. */
+/* The results are the same with the kernel's openat2 and without it. */
 static void test_no_link_is_followed_below_a_directory(void **state)
 {
     const scratch *made = *state;
@@ -321,8 +321,9 @@ static void *write_blindly(void *over)
     return NULL;
 }
 
-/* For a child without stdin, stdout and stderr: whether files that are created while a thread
- * writes to these descriptors receive none of that, and never have these numbers. */
+/* For a child without stdin, stdout and stderr. A thread writes to these descriptors while files
+ * are created. Returns whether the files get other numbers, and contain nothing that the thread
+ * wrote. */
 static bool files_stay_empty(const char *path)
 {
     static atomic_bool over;
@@ -344,7 +345,9 @@ static void test_blind_writes_reach_no_file(void **state)
 {
     const scratch *made = *state;
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it forbids threads in a child of a process that has some, as it has itself */
+    /* ThreadSanitizer has started a thread itself, and allows no new thread in a child of a process
+     * with threads. */
+    skip();
 #endif
     pid_t child = fork();
     if (child == 0) {
@@ -397,7 +400,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_table_can_be_replaced, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_slot_is_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_whole_transfers, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_short_and_interrupted_transfers_go_on, set_up,
+        cmocka_unit_test_setup_teardown(test_short_and_interrupted_transfers_continue, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_failures_are_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_write_that_writes_nothing_ends, set_up, tear_down),

@@ -64,8 +64,8 @@ static void hit_often(hit_fn hit, void *user)
     }
 }
 
-/* Runs in a process that may only read, write and exit. Not under sanitizers, which make system
- * calls of their own. */
+/* The hit runs in a child process that may only read, write and exit. Sanitizers make system calls
+ * themselves, so system calls are not checked under them. */
 static void check_system_calls(hit_fn hit, void *user)
 {
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
@@ -86,10 +86,11 @@ static void check_system_calls(hit_fn hit, void *user)
 #endif
 }
 
-/* The first look-up of a thread registers the thread. */
+/* The first look-up of a thread registers the thread. Its first pin on an object that has been
+ * pinned often allocates the thread's tally. */
 static void check_cost(hit_fn hit, void *user)
 {
-    hit(user);
+    hit_often(hit, user);
     failing_malloc_arm(SIZE_MAX);
     atomic_store(&locks, 0);
     atomic_store(&hashes, 0);
@@ -109,7 +110,7 @@ typedef struct object_scene {
     int object;
 } object_scene;
 
-/* The object belongs to the scene. */
+/* Does nothing: the object belongs to the test. */
 static void leave(void *user, void *object)
 {
     (void)user, (void)object;
@@ -194,7 +195,7 @@ static void test_a_program_and_its_kernel(void **state)
     check_cost(find_program, &s);
     check_cost(find_kernel, &s);
     check_cost(peek_at_kernel, &s);
-    /* A kernel in memory is found without its program. */
+    /* A kernel in memory is found without a look-up of its program. */
     const uint64_t hits = program_stats(&s.programs).hits;
     find_kernel(&s);
     assert_int_equal(program_stats(&s.programs).hits, hits);
@@ -243,8 +244,8 @@ static void test_a_constant_and_a_held_handle(void **state)
     kiln_key_release(&s.key);
 }
 
-/* Checks that these are counted at all. */
-static void test_what_is_no_hit_costs_something(void **state)
+/* Checks that the counters of locks, allocations and hashes work at all. */
+static void test_misses_have_a_cost(void **state)
 {
     (void)state;
     atomic_store(&hashes, 0);
@@ -264,7 +265,7 @@ static void test_what_is_no_hit_costs_something(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_no_hit_costs_something),
+        cmocka_unit_test(test_misses_have_a_cost),
         cmocka_unit_test(test_a_result_that_is_ready),
         cmocka_unit_test(test_a_program_and_its_kernel),
         cmocka_unit_test(test_a_constant_and_a_held_handle),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The map of kernels: its bound, the lock of a kernel that threads share, and a kernel that fails.
+ * The map of kernels: its limit, the lock of a kernel that threads share, and a kernel that can't
+ * be made.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,9 +58,9 @@ static void *lock_too(void *user)
     return NULL;
 }
 
-/* The second thread gets in once the first is done. The sleep would let it in earlier if the lock
- * did not work. */
-static void test_a_kernels_lock_is_one_threads(void **state)
+/* The second thread gets the lock once the first has released it. If the lock did not work, the
+ * second thread would get in during the sleep. */
+static void test_a_kernels_lock_excludes_other_threads(void **state)
 {
     (void)state;
     program_scene s = {0};
@@ -91,7 +92,8 @@ static void test_a_kernels_lock_is_one_threads(void **state)
 
 /* ---- a kernel that fails while another thread waits for it ---- */
 
-static kiln_program_context *awaited; /* its kernels map must have a waiter first */
+static kiln_program_context
+    *awaited; /* a thread must wait in this context's map of kernels first */
 
 static kiln_status make_kernel_awaited(void *device, void *program, const char *name,
                                        void **ret_kernel)
@@ -118,8 +120,8 @@ static void *ask(void *user)
     return NULL;
 }
 
-/* The device answers the first thread in this way; every other thread asks it itself. */
-static void test_a_failure_is_not_for_those_who_wait(void **state)
+/* Only the first thread gets the device's failure; every other thread asks the device itself. */
+static void test_own_failure_does_not_reach_waiters(void **state)
 {
     (void)state;
     program_scene s = {0};
@@ -149,12 +151,44 @@ static void test_a_failure_is_not_for_those_who_wait(void **state)
     assert_true(program_scene_close(&s));
 }
 
+/* A held kernel keeps its program, which counts as lingering once it has left the map. */
+static void test_a_program_that_its_kernels_keep_lingers(void **state)
+{
+    (void)state;
+    program_scene s = {0};
+    program_scene_init(&s);
+    s.devices[0].bytes = 1000;
+    program_scene_open(&s);
+    kiln_program_desc *desc = describe_image(&s, "image");
+    kiln_program *program = NULL;
+    kiln_kernel *kernels[2] = {NULL};
+    assert_int_equal(kiln_program_get(desc, &program, NULL, NULL), KILN_OK);
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "k" : "l";
+        assert_int_equal(kiln_program_get_kernel(program, name, 0, &kernels[i], NULL), KILN_OK);
+    }
+    assert_int_equal(program_stats(&s).lingering_entries, 0);
+    kiln_program_context_clear(s.context);
+    assert_int_equal(program_stats(&s).lingering_entries, 1);
+    kiln_program_release(&program);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(program_stats(&s).lingering_entries, 1);
+        assert_int_equal(program_stats(&s).lingering_bytes, 1000);
+        kiln_kernel_release(&kernels[i]);
+    }
+    assert_int_equal(program_stats(&s).lingering_entries, 0);
+    assert_int_equal(program_stats(&s).lingering_bytes, 0);
+    kiln_program_desc_release(&desc);
+    assert_true(program_scene_close(&s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_program_that_its_kernels_keep_lingers),
         cmocka_unit_test(test_the_bound_counts_kernels),
-        cmocka_unit_test(test_a_kernels_lock_is_one_threads),
-        cmocka_unit_test(test_a_failure_is_not_for_those_who_wait),
+        cmocka_unit_test(test_a_kernels_lock_excludes_other_threads),
+        cmocka_unit_test(test_own_failure_does_not_reach_waiters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@
 #define THREADS 6
 #define DRAIN_NS UINT64_C(60000000000)
 
-/* ---- a context, and what it needs ---- */
+/* ---- a context and its scene ---- */
 
 typedef struct environment {
     kiln_store *store;
@@ -45,8 +45,8 @@ static int tear_down(void **state)
     const bool is_clean =
         atomic_load(&f->device.live_programs) == 0 && atomic_load(&f->device.wrong) == 0;
     if (!is_clean) {
-        print_error("%d programs live, %d wrong binaries\n", atomic_load(&f->device.live_programs),
-                    atomic_load(&f->device.wrong));
+        print_error("%d programs not released, %d wrong binaries loaded\n",
+                    atomic_load(&f->device.live_programs), atomic_load(&f->device.wrong));
     }
     scratch_remove(f->directory);
     test_free(f);
@@ -197,13 +197,13 @@ static void test_callers_share_one_program(void **state)
     release(&first);
     release(&second);
     release(&other);
-    /* Memory keeps them until the context ends. */
+    /* The map keeps both programs until the context ends. */
     assert_int_equal(atomic_load(&f->device.live_programs), 2);
     close_environment(&at);
     assert_int_equal(atomic_load(&f->device.live_programs), 0);
 }
 
-static void test_options_tell_programs_apart(void **state)
+static void test_options_distinguish_programs(void **state)
 {
     fixture *f = *state;
     environment at = enter(f, &scripted_cheap_ops, NULL);
@@ -246,7 +246,7 @@ static void test_next_context_loads(void **state)
 }
 
 /* A different device has different keys, in the same store. */
-static void test_identity_tells_devices_apart(void **state)
+static void test_identity_distinguishes_devices(void **state)
 {
     fixture *f = *state;
     f->device.text = "one";
@@ -266,11 +266,11 @@ static void test_identity_tells_devices_apart(void **state)
     close_environment(&at);
 }
 
-static void test_dear_capture_shares_in_memory_only(void **state)
+static void test_expensive_capture_shares_in_memory_only(void **state)
 {
     fixture *f = *state;
     for (int i = 0; i < 2; i++) {
-        environment at = enter(f, &scripted_dear_ops, NULL);
+        environment at = enter(f, &scripted_expensive_ops, NULL);
         kiln_program *first = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
         kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
         assert_ptr_equal(kiln_program_handle(first), kiln_program_handle(second));
@@ -287,7 +287,7 @@ static void forget_the_source(void *user)
     script(&device->describe, 1, KILN_E_UNSUPPORTED);
 }
 
-/* The inputs of the key change during the build: no other caller gets the result. */
+/* Checks that no other caller gets the result of a build during which the key's inputs changed. */
 static void check_changed_meanwhile(fixture *f, const kiln_device_ops *ops)
 {
     environment at = enter(f, ops, NULL);
@@ -311,7 +311,7 @@ static void check_changed_meanwhile(fixture *f, const kiln_device_ops *ops)
 
 static void test_inputs_that_change_meanwhile(void **state)
 {
-    check_changed_meanwhile(*state, &scripted_dear_ops);
+    check_changed_meanwhile(*state, &scripted_expensive_ops);
     check_changed_meanwhile(*state, &scripted_cheap_ops);
 }
 
@@ -348,14 +348,14 @@ static void check_private(fixture *f)
     release(&second);
 }
 
-static void test_device_that_can_not_be_told(void **state)
+static void test_device_that_cannot_be_identified(void **state)
 {
     fixture *f = *state;
     script(&f->device.identity, SCRIPTED_ALWAYS, KILN_E_UNSUPPORTED);
     check_private(f);
 }
 
-static void test_source_that_can_not_be_told(void **state)
+static void test_source_that_cannot_be_determined(void **state)
 {
     fixture *f = *state;
     script(&f->device.describe, SCRIPTED_ALWAYS, KILN_E_UNSUPPORTED);
@@ -406,7 +406,8 @@ static void test_failing_build_without_key(void **state)
     check_failing(f, KILN_PROGRAM_FROM_PRIVATE_BUILD);
 }
 
-/* With or without a key: everything that can be freed is freed, and the device is asked once more.
+/* Checks that everything that can be freed is freed, and that the device is then called once more,
+ * for programs with and without a key.
  */
 static void check_out_of_resources(fixture *f, uint32_t from)
 {
@@ -417,7 +418,7 @@ static void check_out_of_resources(fixture *f, uint32_t from)
     const kiln_program_source source = source_of("s", "-O2");
     kiln_error error = {.struct_size = sizeof error};
     assert_int_equal(get_program(at.context, &source, &program, NULL, &error), KILN_OK);
-    /* It succeeded in the end, so the error is untouched. */
+    /* The second call of the device succeeded, so the error is unchanged. */
     assert_string_equal(error.text, "");
     assert_int_equal(atomic_load(&f->device.build.count), 2);
     assert_int_equal(atomic_load(&f->device.live_programs), 1);
@@ -461,7 +462,7 @@ static void test_bounds_evict(void **state)
         release(&program);
         assert_in_range(atomic_load(&f->device.live_programs), 1, 3);
     }
-    /* Two are in memory; one may live for its hold only. */
+    /* Two programs are in the map; a third may exist only while it is held. */
     kiln_program *again = obtain(&at, "d", KILN_PROGRAM_FROM_MEMORY);
     release(&again);
     assert_int_equal(totals_of(&at).puts, 4);
@@ -473,7 +474,7 @@ static void test_bounds_evict(void **state)
     close_environment(&at);
 }
 
-static void test_one_larger_than_memory(void **state)
+static void test_program_larger_than_the_cache(void **state)
 {
     fixture *f = *state;
     const kiln_cache_params memory = {.struct_size = sizeof memory, .max_bytes = 4};
@@ -606,21 +607,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_wrong_arguments),
         TEST(test_callers_share_one_program),
-        TEST(test_options_tell_programs_apart),
+        TEST(test_options_distinguish_programs),
         TEST(test_next_context_loads),
-        TEST(test_identity_tells_devices_apart),
-        TEST(test_dear_capture_shares_in_memory_only),
+        TEST(test_identity_distinguishes_devices),
+        TEST(test_expensive_capture_shares_in_memory_only),
         TEST(test_inputs_that_change_meanwhile),
         TEST(test_programs_outlive_their_context),
-        TEST(test_device_that_can_not_be_told),
-        TEST(test_source_that_can_not_be_told),
+        TEST(test_device_that_cannot_be_identified),
+        TEST(test_source_that_cannot_be_determined),
         TEST(test_device_that_fails_to_identify_itself),
         TEST(test_failing_build),
         TEST(test_failing_build_without_key),
         TEST(test_out_of_resources),
         TEST(test_refused_binary_is_built_again),
         TEST(test_bounds_evict),
-        TEST(test_one_larger_than_memory),
+        TEST(test_program_larger_than_the_cache),
         TEST(test_threads_share_one_program),
         TEST(test_kernel_of_a_program),
         TEST(test_failing_allocations),

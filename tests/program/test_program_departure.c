@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What happens between two looks at the maps. If a program leaves just before one of its kernels is
- * looked up, the kernel doesn't stay, and never belongs to a different program of the same
- * description. If a program comes just after its failed build was seen, it stays.
+ * Changes between two look-ups in the maps. If a program is evicted just before one of its kernels
+ * is looked up, the kernel isn't kept, and never belongs to a different program of the same
+ * description. If a program is added just after its failed build was seen, the program is kept.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,8 @@ kiln_status __wrap_kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
 
 static kiln_program_context *to_be_cleared; /* NULL: none */
 static const kiln_kernel_desc *comes_then;  /* NULL: none */
-static void (*after_failure)(void *user);   /* called once; NULL: nothing */
+static void (*after_failure)(
+    void *user); /* called once after a failed build was seen; NULL: nothing */
 static void *after_failure_user;
 static void (*before_look)(void *user); /* called once, before the next look-up of a program */
 
@@ -53,7 +54,7 @@ kiln_status __wrap_kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
     return status;
 }
 
-static void test_program_that_leaves_meanwhile(void **state)
+static void test_program_that_is_evicted_before_its_kernel_is_looked_up(void **state)
 {
     (void)state;
     program_scene s = {0};
@@ -77,8 +78,8 @@ static void test_program_that_leaves_meanwhile(void **state)
     assert_true(program_scene_close(&s));
 }
 
-/* By then the map has the kernel of the other program. */
-static void test_program_that_another_follows_meanwhile(void **state)
+/* A new program replaces this program, and the map gets the new program's kernel first. */
+static void test_program_that_is_replaced_meanwhile(void **state)
 {
     (void)state;
     program_scene s = {0};
@@ -114,7 +115,7 @@ typedef struct blob_scene {
     kiln_program *program;
 } blob_scene;
 
-/* A program whose blob is available, and whose build failed. */
+/* Opens a scene in which the map keeps the failed build of a program whose blob is available. */
 static void open_blob_scene(blob_scene *b)
 {
     program_scene *s = &b->scene;
@@ -183,7 +184,7 @@ static void look_again(void *user)
     before_look = fail_again;
 }
 
-/* The blob is as valid as before. */
+/* A second failed build does not affect the blob, which is still valid. */
 static void test_blob_whose_build_fails_again_meanwhile(void **state)
 {
     (void)state;
@@ -202,8 +203,8 @@ static void test_blob_whose_build_fails_again_meanwhile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_program_that_leaves_meanwhile),
-        cmocka_unit_test(test_program_that_another_follows_meanwhile),
+        cmocka_unit_test(test_program_that_is_evicted_before_its_kernel_is_looked_up),
+        cmocka_unit_test(test_program_that_is_replaced_meanwhile),
         cmocka_unit_test(test_blob_that_another_loads_meanwhile),
         cmocka_unit_test(test_blob_whose_build_fails_again_meanwhile),
     };

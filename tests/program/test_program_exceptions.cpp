@@ -30,7 +30,7 @@ static void check(bool holds, const char *condition, int line)
 enum op { NONE, BUILD, CAPTURE, LOAD, KERNEL, COMPILE, LINK, BYTES };
 
 static op throwing;
-static kiln_program_context *watched; /* a build that throws waits for another thread first */
+static kiln_program_context *watched; /* a build throws once a thread waits here; NULL: at once */
 
 static void fail_in(op here)
 {
@@ -76,7 +76,7 @@ static kiln_status make_kernel(void *device, void *made, const char *name, void 
     return text_device::make_kernel(device, made, name, ret_kernel);
 }
 
-/* Throws at the second one. */
+/* Throws when the second input is compiled. */
 static kiln_status compile(void *device, const kiln_program_source *source, void **ret_object,
                            char **ret_log)
 {
@@ -274,7 +274,7 @@ static void test_with_a_store()
         kiln_lease *lease = nullptr;
         CHECK(kiln_store_lease(store, kiln_program_desc_key(s.desc), 0, &lease) == KILN_OK);
         kiln_lease_release(&lease);
-        /* By then, all callers share the program. */
+        /* The program is shared before it is captured. */
         expect_throw_of_get(CAPTURE, s.desc);
         CHECK(kiln_store_lease(store, kiln_program_desc_key(s.desc), 0, &lease) == KILN_OK);
         kiln_lease_release(&lease);

@@ -27,7 +27,7 @@ static const kiln_device_ops *const all_ops[] = {&scripted_cheap_ops, &scripted_
 static const int seven = 7;
 static const kiln_spec_constant constant = {3, {&seven, sizeof seven}};
 
-/* A failure sets its error. */
+/* Makes a description, and checks that the error has the returned status. */
 static kiln_status describe_by(program_scene *s, const kiln_program_desc_params *params,
                                kiln_program_desc **ret_desc)
 {
@@ -38,7 +38,7 @@ static kiln_status describe_by(program_scene *s, const kiln_program_desc_params 
     return status;
 }
 
-/* Everything that a description may have. */
+/* Makes a description that contains every kind of input. */
 static kiln_status describe_all(program_scene *s, const char *text, kiln_program_desc **ret_desc)
 {
     kiln_program_desc_params params = image_of(text);
@@ -123,8 +123,8 @@ static void test_failing_allocations_of_a_context(void **state)
     }
 }
 
-/* Gets a kernel and with it its program, and then the program's blob. Every failure is lack of
- * memory, and every success is right. */
+/* Gets a kernel, and thereby its program, and then the program's blob, while the n-th allocation
+ * fails. Every call must either report lack of memory or return the right result. */
 static void check_way(program_scene *s, kiln_program_desc *desc, kiln_kernel_desc *described)
 {
     bool has_run_out = true;
@@ -178,7 +178,7 @@ static void check_all_ways(program_scene *s)
     scratch_remove(directory);
 }
 
-static void test_failing_allocations_of_the_way(void **state)
+static void test_failing_allocations_on_the_way(void **state)
 {
     program_scene *s = *state;
     s->params.device_count = 2;
@@ -346,7 +346,7 @@ static void *disturb(void *user)
     return NULL;
 }
 
-static void test_threads_while_programs_come_and_go(void **state)
+static void test_threads_while_programs_are_evicted(void **state)
 {
     program_scene *s = *state;
     enum { COUNT = 6 };
@@ -373,7 +373,7 @@ static void test_threads_while_programs_come_and_go(void **state)
     pthread_join(disturber, NULL);
     assert_int_equal(atomic_load(&c.wrong), 0);
 
-    /* The map has no kernel whose program left. */
+    /* The map has no kernel whose program was evicted. */
     kiln_program_context_set_capacity(s->context, 0, 0);
     assert_int_equal(kernel_stats(s).entries, 0);
     assert_int_equal(atomic_load(&s->devices[0].live_programs), 0);
@@ -494,7 +494,7 @@ static void test_wrong_kernels(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* A result without its size. */
+/* The struct_size of a result is 0. */
 static void test_wrong_results(void **state)
 {
     program_scene *s = *state;
@@ -514,8 +514,8 @@ static void test_wrong_results(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* Ops from before the later functions existed. */
-static void test_ops_of_before(void **state)
+/* Ops of an older version, without the functions that were added since. */
+static void test_ops_of_an_older_version(void **state)
 {
     program_scene *s = *state;
     kiln_device_ops ops = scripted_cheap_ops;
@@ -552,15 +552,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_failing_allocations_of_descriptions),
         TEST(test_failing_allocations_of_a_context),
-        TEST(test_failing_allocations_of_the_way),
+        TEST(test_failing_allocations_on_the_way),
         TEST(test_failing_allocations_of_a_blob),
         TEST(test_failing_allocations_of_an_adoption),
         TEST(test_failing_allocations_of_kernels),
-        TEST(test_threads_while_programs_come_and_go),
+        TEST(test_threads_while_programs_are_evicted),
         TEST(test_wrong_descriptions),
         TEST(test_wrong_kernels),
         TEST(test_wrong_results),
-        TEST(test_ops_of_before),
+        TEST(test_ops_of_an_older_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

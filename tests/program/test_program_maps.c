@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The contents of a context's two maps, the cost of look-ups, and the state after the context
- * ended.
+ * The contents of a context's two maps, the cost of look-ups, and the maps after the context ended.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +9,12 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "memory/policy.h"
 #include "program/context.h"
@@ -33,9 +36,9 @@ static uint64_t frequency_of(const kiln_program *program)
     return atomic_load(&object->use) & KILNI_POLICY_MAX_FREQUENCY;
 }
 
-/* ---- programs that leave ---- */
+/* ---- programs that are evicted ---- */
 
-static void test_programs_take_their_own_kernels_along(void **state)
+static void test_kernels_are_evicted_with_their_programs(void **state)
 {
     enum { PROGRAMS = 100, KERNELS = 3 };
     program_scene *s = *state;
@@ -43,7 +46,7 @@ static void test_programs_take_their_own_kernels_along(void **state)
     s->params.policy = KILN_POLICY_FIFO;
     program_scene_open(s);
     for (int i = 0; i < PROGRAMS + 10; i++) {
-        char text[16];
+        char text[24];
         snprintf(text, sizeof text, "image %d", i);
         kiln_program_desc *desc = describe_image(s, text);
         kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
@@ -71,7 +74,7 @@ static void test_failures_that_are_kept_are_bounded(void **state)
     s->params.max_programs = 64;
     program_scene_open(s);
     for (int i = 0; i < 20; i++) {
-        char text[16];
+        char text[24];
         snprintf(text, sizeof text, "image %d", i);
         script(&s->devices[0].build, 1, KILN_E_BUILD);
         kiln_program_desc *desc = describe_image(s, text);
@@ -84,9 +87,197 @@ static void test_failures_that_are_kept_are_bounded(void **state)
     assert_in_range(program_stats(s).retained_failure_bytes, 4 * 256, 64 << 10);
 }
 
+/* ---- programs whose kernels are held ---- */
+
+enum { HELD = 10, MORE = 5 };
+
+/* Evicting a program whose kernel is held would free nothing, and the program would have to be
+ * built again. */
+typedef struct held_scene {
+    kiln_program_desc *descs[HELD + MORE];
+    kiln_kernel *kernels[HELD + MORE];
+} held_scene;
+
+static void open_held(program_scene *s, held_scene *h)
+{
+    program_scene_open(s);
+    for (int i = 0; i < HELD + MORE; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "image %d", i);
+        h->descs[i] = describe_image(s, text);
+        kiln_program *program = get_from(h->descs[i], KILN_PROGRAM_FROM_BUILD);
+        h->kernels[i] = kernel_of(program, "k", 0);
+        kiln_program_release(&program);
+        if (i >= HELD) {
+            kiln_kernel_release(&h->kernels[i]);
+        }
+    }
+}
+
+static void close_held(held_scene *h)
+{
+    for (int i = 0; i < HELD + MORE; i++) {
+        kiln_kernel_release(&h->kernels[i]);
+        kiln_program_desc_release(&h->descs[i]);
+    }
+}
+
+static void test_out_of_resources_keeps_programs_of_held_kernels(void **state)
+{
+    program_scene *s = *state;
+    held_scene h = {0};
+    open_held(s, &h);
+    kiln_program_desc *wanted = describe_image(s, "wanted");
+    script(&s->devices[0].build, 1, KILN_E_RESOURCES);
+    touch(wanted, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(program_stats(s).entries, HELD + 1);
+    assert_int_equal(kernel_stats(s).entries, HELD);
+    assert_int_equal(atomic_load(&s->devices[0].live_programs), HELD + 1);
+    for (int i = 0; i < HELD; i++) {
+        touch(h.descs[i], KILN_PROGRAM_FROM_MEMORY);
+    }
+    /* Once no kernel is held any longer, all programs may be evicted. */
+    for (int i = 0; i < HELD; i++) {
+        kiln_kernel_release(&h.kernels[i]);
+    }
+    kiln_program_desc *last = describe_image(s, "last");
+    script(&s->devices[0].build, 1, KILN_E_RESOURCES);
+    touch(last, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(atomic_load(&s->devices[0].live_programs), 1);
+    kiln_program_desc_release(&wanted);
+    kiln_program_desc_release(&last);
+    close_held(&h);
+}
+
+static void test_eviction_begins_with_programs_that_nobody_uses(void **state)
+{
+    program_scene *s = *state;
+    s->params.policy = KILN_POLICY_LRU;
+    s->params.max_programs = HELD + MORE;
+    held_scene h = {0};
+    open_held(s, &h);
+    for (int i = 0; i < MORE; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "more %d", i);
+        kiln_program_desc *desc = describe_image(s, text);
+        touch(desc, KILN_PROGRAM_FROM_BUILD);
+        kiln_program_desc_release(&desc);
+    }
+    for (int i = 0; i < HELD; i++) {
+        touch(h.descs[i], KILN_PROGRAM_FROM_MEMORY);
+    }
+    for (int i = HELD; i < HELD + MORE; i++) {
+        touch(h.descs[i], KILN_PROGRAM_FROM_BUILD);
+    }
+    close_held(&h);
+}
+
+/* A kernel that was evicted from its map, or never was in it, holds its program like any other. */
+static void test_kernels_in_no_map_hold_their_programs(void **state)
+{
+    program_scene *s = *state;
+    s->params.max_kernels = 1;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image"), *wanted = describe_image(s, "wanted");
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    kiln_kernel *first = kernel_of(program, "a", 0), *second = kernel_of(program, "b", 0);
+    assert_int_equal(kernel_stats(s).entries, 1);
+    kiln_program_release(&program);
+    kiln_kernel_release(&second);
+    script(&s->devices[0].build, 1, KILN_E_RESOURCES);
+    touch(wanted, KILN_PROGRAM_FROM_BUILD);
+    touch(desc, KILN_PROGRAM_FROM_MEMORY);
+    kiln_kernel_release(&first);
+    kiln_program_desc_release(&desc);
+    kiln_program_desc_release(&wanted);
+}
+
+/* ---- a device whose memory another thread is freeing ---- */
+
+typedef struct slow_release {
+    atomic_bool is_releasing, may_go;
+} slow_release;
+
+static slow_release *slow;
+
+static void release_slowly(void *device, void *program)
+{
+    if (slow) {
+        atomic_store(&slow->is_releasing, true);
+        while (!atomic_load(&slow->may_go)) {
+            sched_yield();
+        }
+    }
+    scripted_cheap_ops.release_program(device, program);
+}
+
+static kiln_status build_if_there_is_room(void *device, const kiln_program_source *source,
+                                          void **ret_program, char **ret_log)
+{
+    const scripted_device *scripted = device;
+    return slow && atomic_load(&scripted->live_programs) > 1
+               ? KILN_E_RESOURCES
+               : scripted_cheap_ops.build(device, source, ret_program, ret_log);
+}
+
+typedef struct getter {
+    pthread_t thread;
+    const kiln_program_desc *desc;
+    kiln_program *program;
+    kiln_status status;
+    atomic_bool is_done;
+} getter;
+
+static void *get_one(void *argument)
+{
+    getter *g = argument;
+    g->status = kiln_program_get(g->desc, &g->program, NULL, NULL);
+    atomic_store(&g->is_done, true);
+    return NULL;
+}
+
+/* The device has room for two programs. One thread has evicted both and is still releasing them
+ * when a second thread finds no room and nothing to evict. */
+static void test_what_another_thread_is_freeing_is_waited_for(void **state)
+{
+    program_scene *s = *state;
+    kiln_device_ops ops = scripted_cheap_ops;
+    ops.build = build_if_there_is_room;
+    ops.release_program = release_slowly;
+    s->params.ops = &ops;
+    program_scene_open(s);
+    slow_release state_of_release = {0};
+    kiln_program_desc *old[] = {describe_image(s, "a"), describe_image(s, "b")};
+    kiln_program_desc *new[] = {describe_image(s, "c"), describe_image(s, "d")};
+    touch(old[0], KILN_PROGRAM_FROM_BUILD);
+    touch(old[1], KILN_PROGRAM_FROM_BUILD);
+    slow = &state_of_release;
+    getter getters[2] = {{.desc = new[0]}, {.desc = new[1]}};
+    assert_int_equal(pthread_create(&getters[0].thread, NULL, get_one, &getters[0]), 0);
+    while (!atomic_load(&slow->is_releasing)) {
+        sched_yield();
+    }
+    assert_int_equal(pthread_create(&getters[1].thread, NULL, get_one, &getters[1]), 0);
+    /* A call that did not wait would fail during this time. */
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_false(atomic_load(&getters[1].is_done));
+    atomic_store(&slow->may_go, true);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(getters[i].thread, NULL);
+        assert_int_equal(getters[i].status, KILN_OK);
+    }
+    slow = NULL;
+    for (int i = 0; i < 2; i++) {
+        kiln_program_release(&getters[i].program);
+        kiln_program_desc_release(&old[i]);
+        kiln_program_desc_release(&new[i]);
+    }
+    kiln_program_context_free(&s->context);
+}
+
 /* ---- keys ---- */
 
-/* A look-up compares all keys if an equal description makes it. */
+/* A look-up by an equal description compares the whole keys, so long parts would be slow. */
 static void test_keys_of_the_maps_have_no_long_parts(void **state)
 {
     program_scene *s = *state;
@@ -138,7 +329,8 @@ static void test_uses_of_kernels_count_for_the_program(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* Even if their number reaches an object's frequency. */
+/* Uses of kernels keep their program, even when the number of uses reaches the largest frequency
+ * that an object can have. */
 static void test_uses_of_kernels_keep_the_program(void **state)
 {
     program_scene *s = *state;
@@ -204,7 +396,7 @@ static void test_adopted_programs_serve_all_that_share_their_device(void **state
 
 /* ---- after the context ---- */
 
-static void test_what_is_held_may_be_asked_after_its_context(void **state)
+static void test_held_program_outlives_its_context(void **state)
 {
     program_scene *s = *state;
     char directory[SCRATCH_DIRECTORY_SIZE];
@@ -248,13 +440,17 @@ static void test_what_is_held_may_be_asked_after_its_context(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_programs_take_their_own_kernels_along),
+        TEST(test_kernels_are_evicted_with_their_programs),
+        TEST(test_out_of_resources_keeps_programs_of_held_kernels),
+        TEST(test_eviction_begins_with_programs_that_nobody_uses),
+        TEST(test_kernels_in_no_map_hold_their_programs),
+        TEST(test_what_another_thread_is_freeing_is_waited_for),
         TEST(test_failures_that_are_kept_are_bounded),
         TEST(test_keys_of_the_maps_have_no_long_parts),
         TEST(test_uses_of_kernels_count_for_the_program),
         TEST(test_uses_of_kernels_keep_the_program),
         TEST(test_adopted_programs_serve_all_that_share_their_device),
-        TEST(test_what_is_held_may_be_asked_after_its_context),
+        TEST(test_held_program_outlives_its_context),
     };
     return cmocka_run_group_tests_name("program maps", tests, NULL, NULL);
 }

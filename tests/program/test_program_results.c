@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The results of obtaining a program, and what can be obtained from it: also after failures on the
- * way, or if the device's ops break their contract.
+ * The results of obtaining programs, kernels and blobs, also after failures on the way, and with
+ * device ops that break their contract.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static kiln_program_desc *describe_source(const program_scene *s, const char *te
     return describe(s, &params);
 }
 
-/* A link of one program; @ret_input must be released too. */
+/* Describes a link of one program. @ret_input must be released too. */
 static kiln_program_desc *describe_link(const program_scene *s, kiln_program_desc **ret_input)
 {
     *ret_input = describe_image(s, "input");
@@ -49,7 +49,8 @@ static void forget_the_source(void *user)
     script(&device->describe, 1, KILN_E_UNSUPPORTED);
 }
 
-/* A blob never has an ID that does not describe it, whatever the rules are. */
+/* If a program's inputs have changed since its build, no blob is returned, because the blob's ID
+ * would be wrong. All rules are tested. */
 static void test_no_blob_of_what_changed_meanwhile(void **state)
 {
     program_scene *s = *state;
@@ -71,7 +72,44 @@ static void test_no_blob_of_what_changed_meanwhile(void **state)
     }
 }
 
-/* A program that isn't kept has a blob too, and can be made from it. */
+/* The device asks for the blob of this program while it is making that very blob. */
+static kiln_program *asked_again;
+
+static kiln_status capture_and_ask(void *device, void *program, kiln_capture *ret_capture)
+{
+    kiln_program *asked = asked_again;
+    asked_again = NULL;
+    if (asked) {
+        size_t size = 0;
+        assert_int_equal(kiln_program_get_cache_blob(asked, &size, NULL), KILN_OK);
+    }
+    return scripted_expensive_ops.capture(device, program, ret_capture);
+}
+
+/* A device may take long to return a blob, or may call Kiln meanwhile, so no lock is held. */
+static void test_a_blob_is_taken_outside_locks(void **state)
+{
+    program_scene *s = *state;
+    kiln_device_ops ops = scripted_expensive_ops;
+    ops.capture = capture_and_ask;
+    s->params.ops = &ops;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_program *program = asked_again = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    const uint64_t bytes = program_stats(s).bytes;
+    uint8_t blob[8192], again[8192];
+    const size_t size = get_blob(program, blob, sizeof blob);
+    assert_int_equal(atomic_load(&s->devices[0].capture.count), 2);
+    assert_int_equal(get_blob(program, again, sizeof again), size);
+    assert_memory_equal(blob, again, size);
+    assert_int_equal(atomic_load(&s->devices[0].capture.count), 2);
+    assert_int_equal(program_stats(s).bytes, bytes + size);
+    kiln_program_release(&program);
+    kiln_program_desc_release(&desc);
+    kiln_program_context_free(&s->context);
+}
+
+/* A program that isn't kept has a blob too, and can be made from that blob. */
 static void test_blob_of_what_is_not_kept(void **state)
 {
     program_scene *s = *state;
@@ -92,8 +130,9 @@ static void test_blob_of_what_is_not_kept(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* The limits of the device are not reported as the caller's lack of room. */
-static void test_blob_that_can_not_be_had(void **state)
+/* If the device reports a limit as TOO_LARGE, this must not look as if the caller's buffer were too
+ * small. */
+static void test_unavailable_blob(void **state)
 {
     program_scene *s = *state;
     program_scene_open(s);
@@ -158,7 +197,7 @@ static void test_blob_after_a_kept_failure(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* A store's entry of the same key is not a blob. */
+/* An entry with the same key in a store is not a blob. */
 static void test_entry_of_another_kind(void **state)
 {
     program_scene *s = *state;
@@ -188,7 +227,7 @@ static void test_entry_of_another_kind(void **state)
     kiln_program_desc_release(&desc);
 }
 
-static void test_blobs_count(void **state)
+static void test_blobs_count_toward_the_size(void **state)
 {
     program_scene *s = *state;
     s->devices[0].bytes = 1000;
@@ -204,7 +243,8 @@ static void test_blobs_count(void **state)
     assert_int_equal(program_stats(s).lingering_bytes, 1000 + size);
     kiln_program_release(&program);
     assert_int_equal(program_stats(s).lingering_bytes, 0);
-    /* Also of a program that was made from a blob, and of one that has left the map. */
+    /* The same is true of a program that was made from a blob, and of a program that was evicted
+     * from the map. */
     uint8_t blob[8192];
     program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(get_blob(program, blob, sizeof blob), size);
@@ -224,8 +264,8 @@ static void test_blobs_count(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* The room for a blob may come from other programs: from the one to evict first, or with NO_EVICT
- * from none. */
+/* To make room for a blob, other programs may be evicted, in the order of the policy. With
+ * NO_EVICT, no program is evicted. */
 static void test_blobs_need_room(void **state)
 {
     program_scene *s = *state;
@@ -252,7 +292,7 @@ static void test_blobs_need_room(void **state)
     }
 }
 
-/* A program that alone exceeds the bounds leaves, and no other leaves for it. */
+/* A program that alone exceeds the bounds is evicted, and no other program is evicted for it. */
 static void test_blob_that_is_too_large(void **state)
 {
     program_scene *s = *state;
@@ -273,12 +313,13 @@ static void test_blob_that_is_too_large(void **state)
     kiln_program_desc_release(&other);
 }
 
-/* A thread that comes while a program is being built, with its blob or without. */
+/* A thread that asks for a program while it is being built, either from the program's blob or
+ * without one. */
 typedef struct latecomer {
     program_scene *scene;
     kiln_program_desc *desc;
     uint8_t blob[8192];
-    size_t size; /* 0: none */
+    size_t size; /* 0: without a blob */
     pthread_t thread;
     kiln_status status;
     kiln_program_result result;
@@ -348,7 +389,7 @@ static void test_no_store_is_no_miss(void **state)
 }
 
 /* The result of a build is reported even if memory keeps nothing. */
-static void test_what_was_missed_is_noted(void **state)
+static void test_last_miss_is_noted(void **state)
 {
     program_scene *s = *state;
     char directory[SCRATCH_DIRECTORY_SIZE];
@@ -371,7 +412,7 @@ static void test_what_was_missed_is_noted(void **state)
     scratch_remove(directory);
 }
 
-/* By the thread that finds it, and once. */
+/* A hit is counted once, by the thread that finds the program. */
 static void test_hits_are_counted_once(void **state)
 {
     program_scene *s = *state;
@@ -396,8 +437,8 @@ static void test_hits_are_counted_once(void **state)
     scratch_remove(directory);
 }
 
-/* An error that was overcome is not reported. */
-static void test_room_is_made_without_an_error(void **state)
+/* If a repeated call succeeds, the error of the first one is not reported. */
+static void test_no_error_if_evictions_made_room(void **state)
 {
     program_scene *s = *state;
     /* The build of a program that isn't kept writes the caller's error directly. */
@@ -417,7 +458,7 @@ static void test_room_is_made_without_an_error(void **state)
 }
 
 /* An entry that the device can't load just now stays as it is, and nothing leaks. */
-static void test_an_entry_that_can_not_be_loaded_stays(void **state)
+static void test_an_entry_that_cannot_be_loaded_stays(void **state)
 {
     program_scene *s = *state;
     char directory[SCRATCH_DIRECTORY_SIZE];
@@ -439,7 +480,7 @@ static void test_an_entry_that_can_not_be_loaded_stays(void **state)
     scratch_remove(directory);
 }
 
-static void test_reasons_say_what_was_met(void **state)
+static void test_reasons_report_what_was_found(void **state)
 {
     program_scene *s = *state;
     script(&s->devices[0].identity, 1, KILN_E_UNSUPPORTED);
@@ -495,7 +536,7 @@ static void test_ops_that_lack_something(void **state)
     ops.struct_size = 0;
     check_refused(s, &ops);
     ops = scripted_cheap_ops;
-    ops.capture_cost = KILN_CAPTURE_DEAR + 1;
+    ops.capture_cost = KILN_CAPTURE_EXPENSIVE + 1;
     check_refused(s, &ops);
     ops = scripted_never_ops;
     ops.capture = NULL;
@@ -540,12 +581,12 @@ static void check_nothing_comes(program_scene *s, const kiln_program_desc *desc)
     kiln_error error = {.struct_size = sizeof error};
     assert_int_equal(kiln_program_get(desc, &program, NULL, &error), KILN_E_INVALID);
     assert_null(program);
-    assert_non_null(strstr(error.text, "scripted succeeded but made nothing"));
+    assert_non_null(strstr(error.text, "scripted succeeded but returned no object"));
     assert_int_equal(program_stats(s).entries, 0);
 }
 
 /* Success without a result counts as a failure. */
-static void test_ops_that_make_nothing(void **state)
+static void test_ops_that_return_no_object(void **state)
 {
     program_scene *s = *state;
     kiln_device_ops ops = scripted_cheap_ops;
@@ -594,7 +635,7 @@ static void check_no_outcome(program_scene *s, scripted_call *call, const kiln_p
     script(call, 0, KILN_OK);
 }
 
-/* A positive status is an error unless the function defines it. */
+/* A positive status that the contract of an op does not define is an error. */
 static void test_outcomes_that_ops_do_not_have(void **state)
 {
     program_scene *s = *state;
@@ -645,25 +686,26 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_no_blob_of_what_changed_meanwhile),
+        TEST(test_a_blob_is_taken_outside_locks),
         TEST(test_blob_of_what_is_not_kept),
-        TEST(test_blob_that_can_not_be_had),
+        TEST(test_unavailable_blob),
         TEST(test_blob_of_an_image),
         TEST(test_blob_after_a_kept_failure),
         TEST(test_entry_of_another_kind),
-        TEST(test_blobs_count),
+        TEST(test_blobs_count_toward_the_size),
         TEST(test_blobs_need_room),
         TEST(test_blob_that_is_too_large),
         TEST(test_blob_that_waits_says_so),
         TEST(test_no_store_is_no_miss),
-        TEST(test_what_was_missed_is_noted),
+        TEST(test_last_miss_is_noted),
         TEST(test_hits_are_counted_once),
-        TEST(test_room_is_made_without_an_error),
-        TEST(test_an_entry_that_can_not_be_loaded_stays),
+        TEST(test_no_error_if_evictions_made_room),
+        TEST(test_an_entry_that_cannot_be_loaded_stays),
         TEST(test_outcomes_that_ops_do_not_have),
-        TEST(test_reasons_say_what_was_met),
+        TEST(test_reasons_report_what_was_found),
         TEST(test_size_of_a_link),
         TEST(test_ops_that_lack_something),
-        TEST(test_ops_that_make_nothing),
+        TEST(test_ops_that_return_no_object),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs with inputs that only a build can reveal: found in memory by their revision, and in a
- * store if load accepts them.
+ * Programs with inputs that only a build reveals: they are found in memory by their revision, and
+ * in a store if the device's load accepts them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,7 +81,7 @@ static void revise(program_scene *s, uint64_t revision)
     atomic_store(&s->devices[0].revision, revision);
 }
 
-/* Returns what an image becomes that has read this. */
+/* Returns the value of a program built from @text if its build read @revision. */
 static uint64_t value_in(const char *text, uint64_t revision)
 {
     const uint64_t value = scripted_value(scripted_value(0, text, strlen(text)), "", 0);
@@ -93,7 +93,7 @@ static uint64_t value_of(const kiln_program *program)
     return ((const scripted_program *)kiln_program_handle(program))->value;
 }
 
-/* Gets the program of "image", and checks where it came from and what it has read. */
+/* Gets the program of "image", and checks where it came from and which revision its build read. */
 static void touch_in(const kiln_program_desc *desc, uint32_t from, uint64_t revision)
 {
     kiln_program *program = get_from(desc, from);
@@ -127,7 +127,7 @@ static void check_kernels(kiln_program_desc *first, kiln_program_desc *second)
     kiln_kernel_desc_release(&other);
 }
 
-/* Whether or not memory distinguishes devices. */
+/* Two revisions share no program, whether or not memory distinguishes devices. */
 static void test_revisions_share_no_program(void **state)
 {
     fixture *f = *state;
@@ -153,7 +153,7 @@ static void test_revisions_share_no_program(void **state)
     }
 }
 
-/* Each linked source has its own. */
+/* Each linked source has its own revision. */
 static void test_revisions_of_what_is_linked(void **state)
 {
     fixture *f = *state;
@@ -198,8 +198,8 @@ static void read_more_while_building(program_scene *s)
     s->devices[0].user = &s->devices[0];
 }
 
-/* Neither another caller nor a store gets it. */
-static void test_what_changed_meanwhile_is_nobody_elses(void **state)
+/* No other caller gets the program, and it is not stored. */
+static void test_program_changed_meanwhile_is_not_shared(void **state)
 {
     fixture *f = *state;
     program_scene *s = &f->scene;
@@ -235,7 +235,7 @@ static void check_uncached(program_scene *s, kiln_program_desc *desc)
     assert_int_equal(program_stats(s).entries, 0);
 }
 
-static void test_revision_that_can_not_be_told(void **state)
+static void test_revision_that_cannot_be_determined(void **state)
 {
     fixture *f = *state;
     program_scene *s = &f->scene;
@@ -268,7 +268,7 @@ static void test_revision_that_fails(void **state)
     assert_null(desc);
 }
 
-/* Older ops, which end before this function. */
+/* Older ops lack the function that returns revisions. */
 static void test_ops_without_revision(void **state)
 {
     fixture *f = *state;
@@ -358,8 +358,9 @@ static void test_entry_of_a_link_is_replaced(void **state)
     }
 }
 
-/* load judges by the present inputs, the description by earlier ones. */
-static void test_what_is_loaded_for_another_key_is_not_used(void **state)
+/* load compares the entry with the present inputs, but the description was made from earlier
+ * ones. */
+static void test_entry_of_another_key_is_not_used(void **state)
 {
     fixture *f = *state;
     program_scene *s = &f->scene;
@@ -413,7 +414,7 @@ static void test_blob_of_another_revision_is_refused(void **state)
     touch_in(second, KILN_PROGRAM_FROM_BUILD, 2);
     kiln_program_context_clear(s->context);
 
-    /* A blob of a key that has changed is not valid either. */
+    /* If the key has changed since, the blob is not valid either. */
     revise(s, 1);
     atomic_store(&s->devices[0].included, 1);
     check_refused(first, blob, size);
@@ -426,7 +427,7 @@ static void test_blob_of_another_revision_is_refused(void **state)
     kiln_program_desc_release(&second);
 }
 
-/* Even if the rules keep no such program. */
+/* A program of an earlier revision yields no blob, even if the rules do not keep the program. */
 static void test_no_blob_of_another_revision(void **state)
 {
     fixture *f = *state;
@@ -457,11 +458,11 @@ static void test_no_blob_of_another_revision(void **state)
 
 /* ---- builds that fail ---- */
 
-/* A caller that comes during the first build, which fails. */
+/* A caller that asks during the first build, which fails. */
 typedef struct latecomer {
     program_scene *scene;
     const kiln_program_desc *desc;
-    _Atomic uint64_t *changes; /* changes meanwhile; NULL: nothing */
+    _Atomic uint64_t *changes; /* a variable to increment meanwhile; NULL: none */
     pthread_t thread;
     kiln_status status;
 } latecomer;
@@ -510,8 +511,8 @@ static void check_failing(program_scene *s, _Atomic uint64_t *changes)
     kiln_program_context_free(&s->context);
 }
 
-/* A failure is the answer to callers that asked the same. */
-static void test_failure_is_of_its_key(void **state)
+/* A failed build is the answer only for callers that asked with the same key. */
+static void test_failure_belongs_to_its_key(void **state)
 {
     fixture *f = *state;
     program_scene *s = &f->scene;
@@ -584,16 +585,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_revisions_share_no_program),
         TEST(test_revisions_of_what_is_linked),
-        TEST(test_what_changed_meanwhile_is_nobody_elses),
-        TEST(test_revision_that_can_not_be_told),
+        TEST(test_program_changed_meanwhile_is_not_shared),
+        TEST(test_revision_that_cannot_be_determined),
         TEST(test_revision_that_fails),
         TEST(test_ops_without_revision),
         TEST(test_entry_of_another_revision_is_replaced),
         TEST(test_entry_of_a_link_is_replaced),
-        TEST(test_what_is_loaded_for_another_key_is_not_used),
+        TEST(test_entry_of_another_key_is_not_used),
         TEST(test_blob_of_another_revision_is_refused),
         TEST(test_no_blob_of_another_revision),
-        TEST(test_failure_is_of_its_key),
+        TEST(test_failure_belongs_to_its_key),
         TEST(test_threads_get_what_is_read_now),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

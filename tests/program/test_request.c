@@ -80,12 +80,12 @@ static void check_way(fixture *f, kilni_ending ending, int loads_from_memory)
     close_environment(&at);
 }
 
-static void test_way_of_entries(void **state)
+static void test_steps_of_a_request_for_entries(void **state)
 {
     check_way(*state, KILNI_KEEP_ENTRIES, 1);
 }
 
-static void test_way_of_a_program(void **state)
+static void test_steps_of_a_request_for_a_program(void **state)
 {
     check_way(*state, KILNI_KEEP_PROGRAM, 0);
 }
@@ -110,7 +110,7 @@ static bool has_entry(const char *location, const kiln_key *key)
     return status == KILN_OK;
 }
 
-static void test_a_hit_leaves_the_tiers_above_to_the_writer(void **state)
+static void test_the_writer_copies_hits_to_the_tiers_above(void **state)
 {
     fixture *f = *state;
     char above[SCRATCH_PATH_SIZE], below[SCRATCH_PATH_SIZE], chain[3 * SCRATCH_PATH_SIZE];
@@ -131,7 +131,7 @@ static void test_a_hit_leaves_the_tiers_above_to_the_writer(void **state)
         own_writes = others_writes = 0;
         kilni_os_replace(&table);
         assert_true(open_environment(&at, &f->device, endings[i], chain, 0));
-        own_writes = 0; /* of a tag, when the directory was made */
+        own_writes = 0; /* the directory's tag was written when the directory was made */
         request(&at, key, NULL, KILNI_FROM_STORE);
         assert_int_equal(own_writes, 0);
         assert_int_equal(kilni_writer_drain(at.writer, DRAIN_NS), KILN_OK);
@@ -145,7 +145,7 @@ static void test_a_hit_leaves_the_tiers_above_to_the_writer(void **state)
 }
 
 /* An entry that the device refuses is not copied up either. */
-static void test_what_is_refused_is_not_put_above(void **state)
+static void test_refused_entry_is_not_copied_upward(void **state)
 {
     fixture *f = *state;
     char above[SCRATCH_PATH_SIZE], below[SCRATCH_PATH_SIZE], chain[3 * SCRATCH_PATH_SIZE];
@@ -164,15 +164,24 @@ static void test_what_is_refused_is_not_put_above(void **state)
     assert_false(has_entry(above, f->a));
 }
 
+/* Takes longer than a look-up does on a busy machine. */
+static void build_slowly(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 300; i++) {
+        nap();
+    }
+}
+
 static void test_saved_time_is_counted(void **state)
 {
     fixture *f = *state;
     environment at = enter(f, KILNI_KEEP_ENTRIES);
-    f->device.while_building = (void (*)(void *))nap;
+    f->device.while_building = build_slowly;
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     f->device.while_building = NULL;
     kiln_stats before = stat_of(&at).totals;
-    assert_true(before.build_ns >= 1000000);
+    assert_true(before.build_ns >= 300 * 1000000);
     assert_int_equal(before.saved_ns, 0);
     request(&at, f->a, NULL, KILNI_FROM_MEMORY);
     const uint64_t saved_ns = stat_of(&at).totals.saved_ns;
@@ -205,7 +214,7 @@ static void expect_last_miss(const environment *at, const kiln_key *expected)
     kiln_key_release(&key);
 }
 
-/* A build notes what the store did not have; hits note nothing. */
+/* A build notes the key that the store did not have; a hit notes nothing. */
 static void test_the_last_miss_is_noted(void **state)
 {
     fixture *f = *state;
@@ -249,7 +258,7 @@ static void test_readonly_store(void **state)
     close_environment(&at);
 }
 
-static void test_dear_capture_keeps_nothing(void **state)
+static void test_expensive_capture_keeps_nothing(void **state)
 {
     fixture *f = *state;
     environment at = enter(f, KILNI_KEEP_PROGRAM);
@@ -322,7 +331,7 @@ static void test_some_in_store(void **state)
     close_environment(&at);
 }
 
-static void test_as_many_keys_as_may_be(void **state)
+static void test_maximum_number_of_keys(void **state)
 {
     fixture *f = *state;
     environment at = enter(f, KILNI_KEEP_ENTRIES);
@@ -351,7 +360,8 @@ static void test_as_many_keys_as_may_be(void **state)
     close_environment(&at);
 }
 
-/* One of several captures fails: the other results are kept, and the result says that not all are.
+/* If one of several captures fails, the other results are kept, and the request reports the
+ * failure.
  */
 static void test_one_of_several_captures_fails(void **state)
 {
@@ -396,7 +406,7 @@ static void test_program_refused_by_the_device(void **state)
     check_refused_from_store(*state, KILNI_KEEP_PROGRAM);
 }
 
-/* While the device still refuses it, the entry is gone from the store. */
+/* Whether the store contains the entry while it is built. */
 static bool is_stored; /* written by the build, on the only thread */
 
 static void look_while_building(void *user)
@@ -431,7 +441,7 @@ static void test_entry_in_memory_refused_by_the_device(void **state)
     const kilni_request_result result = request(&at, f->a, NULL, KILNI_FROM_BUILD);
     assert_int_equal(result.store, KILN_E_REFUSED);
     assert_int_equal(result.kept, KILN_OK);
-    /* Memory discarded it; the store has the new build instead. */
+    /* The entry in memory was discarded, and the store contains the new build. */
     stat_of(&at);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
     request(&at, f->a, NULL, KILNI_FROM_MEMORY);
@@ -439,7 +449,7 @@ static void test_entry_in_memory_refused_by_the_device(void **state)
     close_environment(&at);
 }
 
-/* The inputs have changed: the entry stays valid for callers with the old ones. */
+/* Only the inputs have changed, so the entry stays valid for callers with the old inputs. */
 static void test_outdated_entry_is_replaced(void **state)
 {
     fixture *f = *state;
@@ -462,7 +472,8 @@ static void test_outdated_entry_is_replaced(void **state)
         assert_int_equal(result.kept, KILN_OK);
         assert_int_equal(stat_of(&at).totals.corrupt, 0);
         assert_int_equal(stat_of(&at).entries, 1);
-        /* Once the entry of memory, and once that of the store; neither of them twice. */
+        /* The entry in memory is tried once, and the entry in the store once; neither of them
+         * twice. */
         assert_int_equal(atomic_load(&f->device.load.count), is_in_memory ? 2 : 1);
         script(&f->device.load, 0, KILN_OK);
         f->device.while_building = NULL;
@@ -505,7 +516,7 @@ static void check_damaged(fixture *f, void (*damage)(const char *path))
     open_again(&at, f->directory);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
     assert_int_equal(atomic_load(&f->device.build.count), 2);
-    /* One entry was found damaged, once. */
+    /* The damaged entry was counted once. */
     assert_totals(&at,
                   (kiln_stats){.misses = 2, .builds = 2, .puts = 2, .hits_store = 1, .corrupt = 1});
     close_environment(&at);
@@ -526,7 +537,7 @@ static void empty(const char *path)
     assert_int_equal(truncate(path, 0), 0);
 }
 
-/* Another process replaces a damaged entry between the first look and the lease. */
+/* Another process replaces a damaged entry between the first look-up and the lease. */
 static char damaged_path[SCRATCH_PATH_SIZE];
 static bool is_damaged;
 
@@ -539,7 +550,7 @@ static int lock_once_it_is_replaced(int file, short type, off_t offset, off_t si
     return kilni_os_system()->lock(file, type, offset, size);
 }
 
-static void test_damaged_entry_that_another_replaces(void **state)
+static void test_damaged_entry_that_another_process_replaces(void **state)
 {
     fixture *f = *state;
     environment at = enter(f, KILNI_KEEP_ENTRIES);
@@ -610,7 +621,7 @@ static void test_newer_entry_stays(void **state)
         request(&at, f->a, NULL, KILNI_FROM_MEMORY);
         close_environment(&at);
     }
-    /* The same file: with its old time, it is the entry that was there first. */
+    /* With its version restored, the file is still the entry that the first build stored. */
     flip(path, KILNI_ENTRY_VERSION_OFFSET, to_newer);
     at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
@@ -623,8 +634,8 @@ static void test_newer_entry_stays(void **state)
 
 /* ---- a device that is out of resources ---- */
 
-/* Under a layer a program is built once: what the driver reports is the answer. */
-static void test_entries_are_built_once_also_without_resources(void **state)
+/* Under a layer, a failed build is not repeated: the program gets what the driver reports. */
+static void test_entries_are_built_once_even_without_resources(void **state)
 {
     fixture *f = *state;
     environment at = enter(f, KILNI_KEEP_ENTRIES);
@@ -662,9 +673,9 @@ static void test_bypass_of_a_program(void **state)
     close_environment(&at);
 }
 
-static kiln_status answer; /* of the load below */
+static kiln_status answer; /* the status that the load below returns */
 
-/* Another thread loads the same meanwhile, and memory keeps it. */
+/* A second request loads the same entry meanwhile, and its program is kept in memory. */
 static kiln_status load_after_another(void *user, const kiln_entry *const *entries)
 {
     (void)entries;
@@ -675,8 +686,8 @@ static kiln_status load_after_another(void *user, const kiln_entry *const *entri
     return answer;
 }
 
-/* A fault of an entry is not a fault of a program. */
-static void test_program_stays_where_an_entry_goes(void **state)
+/* A faulty entry does not affect a program that is in memory. */
+static void test_program_stays_when_its_entry_is_removed(void **state)
 {
     fixture *f = *state;
     static const kiln_status answers[] = {KILN_MISS, KILN_E_REFUSED};
@@ -699,7 +710,8 @@ static void test_program_stays_where_an_entry_goes(void **state)
 
 /* ---- out of memory ---- */
 
-/* Whichever allocation fails, the caller gets its program: the cache never fails it. */
+/* Whichever allocation fails, the caller gets its program: a fault of the cache never makes a build
+ * fail. */
 static void check_failing_allocations(fixture *f, kilni_ending ending, bool is_stored_before)
 {
     bool has_run_out = true;
@@ -743,36 +755,36 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_wrong_arguments),
-        TEST(test_way_of_entries),
-        TEST(test_way_of_a_program),
-        TEST(test_a_hit_leaves_the_tiers_above_to_the_writer),
-        TEST(test_what_is_refused_is_not_put_above),
+        TEST(test_steps_of_a_request_for_entries),
+        TEST(test_steps_of_a_request_for_a_program),
+        TEST(test_the_writer_copies_hits_to_the_tiers_above),
+        TEST(test_refused_entry_is_not_copied_upward),
         TEST(test_saved_time_is_counted),
         TEST(test_without_store),
         TEST(test_the_last_miss_is_noted),
         TEST(test_readonly_store),
-        TEST(test_dear_capture_keeps_nothing),
+        TEST(test_expensive_capture_keeps_nothing),
         TEST(test_equal_keys),
         TEST(test_some_in_memory),
         TEST(test_some_in_store),
-        TEST(test_as_many_keys_as_may_be),
+        TEST(test_maximum_number_of_keys),
         TEST(test_entry_refused_by_the_device),
         TEST(test_program_refused_by_the_device),
         TEST(test_refused_entry_is_removed_before_the_build),
         TEST(test_entry_in_memory_refused_by_the_device),
         TEST(test_outdated_entry_is_replaced),
         TEST(test_load_that_fails_leaves_the_entry),
-        TEST(test_damaged_entry_that_another_replaces),
+        TEST(test_damaged_entry_that_another_process_replaces),
         TEST(test_damaged_entry_is_replaced),
         TEST(test_truncated_entry_is_replaced),
         TEST(test_empty_entry_is_replaced),
         TEST(test_damaged_entry_among_others),
         TEST(test_newer_entry_stays),
         TEST(test_one_of_several_captures_fails),
-        TEST(test_entries_are_built_once_also_without_resources),
+        TEST(test_entries_are_built_once_even_without_resources),
         TEST(test_bypass_of_entries),
         TEST(test_bypass_of_a_program),
-        TEST(test_program_stays_where_an_entry_goes),
+        TEST(test_program_stays_when_its_entry_is_removed),
         TEST(test_failing_allocations_of_a_build),
         TEST(test_failing_allocations_of_a_hit),
     };

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/check-prose finds, and what it ignores.
+"""Tests what scripts/check-prose finds and what it ignores.
 
     test_prose.py SCRIPT"""
 
@@ -21,7 +21,7 @@ check_prose = importlib.util.module_from_spec(
     importlib.util.spec_from_loader("check_prose", loader))
 loader.exec_module(check_prose)
 
-# Sentences that the rules of prose give as examples.
+# Sentences that the rules for prose give as examples.
 WRONG = [
     "Who asks for a key whose ticket is its own gets KILN_E_CYCLE.",
     "never NULL: so much is not asked on the way that is to be quick",
@@ -125,6 +125,16 @@ class Prose(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(len(self.found("a.c", f"static int {name};\n")), 1)
                 self.assertEqual(self.found("a.c", f"static int {name}s;\n"), [])
+
+    def test_names_of_tests(self):
+        for _, _, example in check_prose.TEST_NAMES:
+            with self.subTest(example):
+                self.assertEqual(len(self.found("a.c", f"static void {example}(void **state)\n")), 1)
+                self.assertEqual(len(self.found("a.py", f"    def {example}(self):\n")), 1)
+                self.assertEqual(self.found("a.c", f"int is_{example};\n"), [])
+        for name in ("test_lease_is_released", "test_one_goal", "test_a_window"):
+            with self.subTest(name):
+                self.assertEqual(self.found("a.c", f"static void {name}(void **state)\n"), [])
 
     def test_what_is_allowed_is_ignored(self):
         (self.root / "a.md").write_text("The key is had of it.\n")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/source-revision names: with a repository, without one, and with changes.
+"""Tests what scripts/source-revision prints in a repository, without one, and with changes.
 
     test_revision.py SCRIPT"""
 
@@ -66,7 +66,7 @@ class Revision(unittest.TestCase):
         self.assertEqual(self.revision(), before)
 
     @unittest.skipUnless(shutil.which("git"), "no git")
-    def test_in_its_own(self):
+    def test_in_its_own_repository(self):
         self.git("init", "-q")
         first = self.commit()
         self.assertEqual(self.revision(), first)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The documents' statements about cache blobs and their IDs; then the cases by which the shipped
- * implementations are tested, and cases that these leave out. docs/seeds.md lists the statements.
+ * Tests the documents' statements about cache blobs and their IDs. Then come the cases of the
+ * shipped implementations' own tests, and cases that those tests lack. docs/seeds.md lists the
+ * statements.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +47,7 @@ static bytes get_blob(const kiln_program *program)
     return blob;
 }
 
-/* The blob of a program that is released afterwards. */
+/* Returns the blob of a program, and releases the program. */
 static bytes make_blob(const program_scene *s, const kiln_program_desc *desc)
 {
     kiln_program *program = NULL;
@@ -92,7 +93,7 @@ static int count(const scripted_call *call)
 
 /* ---- IDs ---- */
 
-static void seed_000_an_id_is_the_descriptions_own(void **state)
+static void seed_000_an_id_belongs_to_its_description(void **state)
 {
     program_scene *s = *state;
     program_scene_open(s);
@@ -110,8 +111,8 @@ static void seed_000_an_id_is_the_descriptions_own(void **state)
     kiln_program_desc *never_asked = describe_image(s, "image");
     kiln_program *held = get_from(desc, KILN_PROGRAM_FROM_BUILD);
     kiln_program_context_free(&s->context);
-    /* It lives as long as the description, and not only as long as the context; a blob lives as
-     * long as its program. */
+    /* An ID is valid as long as its description exists, and a blob is valid as long as its program
+     * exists, even after the context has been freed. */
     assert_memory_equal(id, before.data, before.size);
     bytes late = copy_id(never_asked), blob = get_blob(held);
     assert_true(are_equal(late, before));
@@ -139,7 +140,7 @@ static void assert_apart(bytes a, bytes b, bool is_apart)
     drop(&b);
 }
 
-static void seed_000_an_id_is_of_all_that_decides_the_binary(void **state)
+static void seed_000_an_id_covers_all_that_decides_the_binary(void **state)
 {
     program_scene *s = *state;
     s->devices[0].text = "one driver";
@@ -195,7 +196,8 @@ static const void *part_of(const kiln_key *key, const char *name)
     return NULL;
 }
 
-/* Even if the sources are in no repository. */
+/* The ID contains the version and the revision, even if Kiln was built without a source
+ * repository. */
 static void seed_000_version_and_revision_are_in_the_id(void **state)
 {
     program_scene *s = *state;
@@ -330,7 +332,7 @@ static void seed_000_size_and_bytes_in_two_calls(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* It is not kept with each program: the device is asked when a caller requests it. */
+/* A blob is not kept with each program: the device makes it when a caller requests it. */
 static void seed_000_a_blob_is_made_on_demand(void **state)
 {
     program_scene *s = *state;
@@ -347,11 +349,11 @@ static void seed_000_a_blob_is_made_on_demand(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* Even if captures are expensive, because it was requested. */
-static void seed_000_a_blob_of_a_device_with_dear_captures(void **state)
+/* A device with expensive captures makes blobs too, because a caller requests them. */
+static void seed_000_a_blob_of_a_device_with_expensive_captures(void **state)
 {
     program_scene *s = *state;
-    s->params.ops = &scripted_dear_ops;
+    s->params.ops = &scripted_expensive_ops;
     program_scene_open(s);
     kiln_program_desc *desc = describe_image(s, "image");
     touch(desc, KILN_PROGRAM_FROM_BUILD);
@@ -365,7 +367,8 @@ static void seed_000_a_blob_of_a_device_with_dear_captures(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* It returns the same blob again, although the user's bytes may have been freed. */
+/* A program made from a blob returns the same blob again, although the user's bytes have been
+ * freed. */
 static void seed_000_a_program_of_a_blob_is_as_good(void **state)
 {
     program_scene *s = *state;
@@ -383,14 +386,14 @@ static void seed_000_a_program_of_a_blob_is_as_good(void **state)
     assert_int_equal(kiln_program_get_kernel(program, "k", 0, &kernel, NULL), KILN_OK);
     kiln_kernel_release(&kernel);
     kiln_program_release(&program);
-    /* Memory has it from now on. */
+    /* From now on the program is in memory. */
     touch(desc, KILN_PROGRAM_FROM_MEMORY);
     drop(&again);
     drop(&blob);
     kiln_program_desc_release(&desc);
 }
 
-static void seed_000_memory_goes_before_a_blob(void **state)
+static void seed_000_memory_takes_precedence_over_a_blob(void **state)
 {
     program_scene *s = *state;
     program_scene_open(s);
@@ -406,7 +409,7 @@ static void seed_000_memory_goes_before_a_blob(void **state)
     kiln_program_desc_release(&desc);
 }
 
-static void seed_000_a_blob_alone_is_no_program(void **state)
+static void seed_000_a_blob_alone_is_not_a_program(void **state)
 {
     program_scene *s = *state;
     s->devices[0].text = "a driver";
@@ -429,7 +432,7 @@ static void seed_000_a_blob_alone_is_no_program(void **state)
         assert_int_equal(create(others[i], blob, &program, NULL, &error), KILN_E_REFUSED);
         assert_null(program);
         assert_non_null(strstr(error.text, named[i]));
-        /* Nothing was built, and a caller that wants it built gets it built. */
+        /* Nothing was built, and a caller that asks for a build gets one. */
         touch(others[i], KILN_PROGRAM_FROM_BUILD);
     }
     assert_int_equal(count(&s->devices[0].load), 0);
@@ -490,9 +493,9 @@ static void seed_000_a_blob_that_the_device_refuses(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* An entry of a store is not a blob, although its bytes are sound: not even one under the blob's
- * ID. */
-static void seed_000_an_entry_is_no_blob(void **state)
+/* An undamaged entry of a store is not accepted as a blob, not even the entry with the blob's ID as
+ * its key. */
+static void seed_000_an_entry_is_not_a_blob(void **state)
 {
     program_scene *s = *state;
     program_scene_open(s);
@@ -548,7 +551,7 @@ static void seed_000_an_empty_blob_is_legal(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* The usage example works there too, and builds. */
+/* The documents' usage example also works on devices without blobs: it builds. */
 static void check_unsupported(program_scene *s)
 {
     program_scene_open(s);
@@ -574,7 +577,7 @@ static void check_unsupported(program_scene *s)
     kiln_program_context_free(&s->context);
 }
 
-static void seed_000_what_has_no_blobs_breaks_nobody(void **state)
+static void seed_000_a_device_without_blobs_breaks_no_caller(void **state)
 {
     program_scene *s = *state;
     s->params.ops = &scripted_never_ops;
@@ -641,7 +644,8 @@ static void *create_one(void *user)
     return NULL;
 }
 
-/* Half of the threads have a damaged blob: they fail alone, or find the program of the others. */
+/* Half of the threads have a damaged blob. They fail, or find the program that other threads
+ * created. */
 static void seed_000_threads_create_together(void **state)
 {
     program_scene *s = *state;
@@ -675,7 +679,7 @@ static void seed_000_threads_create_together(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* ---- a user's own cache, in a few lines ---- */
+/* ---- a cache that a user writes in a few lines ---- */
 
 enum { SLOTS = 2 };
 
@@ -716,7 +720,7 @@ static uint32_t get_through(user_cache *cache, const program_scene *s, const cha
     return from;
 }
 
-static void seed_000_users_have_a_policy_of_their_own(void **state)
+static void seed_000_users_may_have_a_custom_policy(void **state)
 {
     program_scene *s = *state;
     program_scene_open(s);
@@ -739,26 +743,26 @@ static void seed_000_users_have_a_policy_of_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(seed_000_an_id_is_the_descriptions_own),
-        TEST(seed_000_an_id_is_of_all_that_decides_the_binary),
+        TEST(seed_000_an_id_belongs_to_its_description),
+        TEST(seed_000_an_id_covers_all_that_decides_the_binary),
         TEST(seed_000_version_and_revision_are_in_the_id),
         TEST(seed_000_a_blob_of_another_revision_is_refused),
         TEST(seed_000_the_usage_example),
         TEST(seed_000_size_and_bytes_in_two_calls),
         TEST(seed_000_a_blob_is_made_on_demand),
-        TEST(seed_000_a_blob_of_a_device_with_dear_captures),
+        TEST(seed_000_a_blob_of_a_device_with_expensive_captures),
         TEST(seed_000_a_program_of_a_blob_is_as_good),
-        TEST(seed_000_memory_goes_before_a_blob),
-        TEST(seed_000_a_blob_alone_is_no_program),
+        TEST(seed_000_memory_takes_precedence_over_a_blob),
+        TEST(seed_000_a_blob_alone_is_not_a_program),
         TEST(seed_000_no_damage_gets_through),
         TEST(seed_000_a_blob_that_the_device_refuses),
-        TEST(seed_000_an_entry_is_no_blob),
+        TEST(seed_000_an_entry_is_not_a_blob),
         TEST(seed_000_an_empty_blob_is_legal),
-        TEST(seed_000_what_has_no_blobs_breaks_nobody),
+        TEST(seed_000_a_device_without_blobs_breaks_no_caller),
         TEST(seed_000_the_users_own_program_has_no_blob),
         TEST(seed_000_blobs_work_without_memory),
         TEST(seed_000_threads_create_together),
-        TEST(seed_000_users_have_a_policy_of_their_own),
+        TEST(seed_000_users_may_have_a_custom_policy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

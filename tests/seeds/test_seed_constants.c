@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The statements of the documents about constant tensors, for users and backends; then the cases by
- * which the cache that oneDNN shipped is tested, and cases that these leave out. docs/seeds.md
- * lists the statements.
+ * Tests the documents' statements about constant tensors, for users and backends. Then come the
+ * cases of the tests of the cache that oneDNN shipped, and cases that those tests lack.
+ * docs/seeds.md lists the statements.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +71,7 @@ static int flag(void)
 
 /* ---- a compiled partition ---- */
 
-/* Its weights, and the context and device that it was compiled for. */
+/* A partition's weights, and the context and device that it was compiled for. */
 typedef struct partition {
     kiln_constant_cache *cache;
     kiln_key *key;
@@ -94,8 +94,8 @@ static partition compile(kiln_constant_cache *cache, const char *weights, size_t
     return compile_for(cache, 1, weights, size);
 }
 
-/* Finds the processed weights, or computes them; they are its own if the cache can't take them.
- * Returns whether they were found. */
+/* Finds the processed weights, or computes them. If the cache can't take them, they belong to the
+ * partition. Returns whether they were found. */
 static bool execute(partition *p)
 {
     kiln_reservation answer = ask_as(p->cache, p->key, p->size, p->number);
@@ -179,7 +179,7 @@ static void seed_002_it_is_on_and_unlimited_on_cpu_and_gpu(void **state)
 
 /* ---- 002: kinds and backends ---- */
 
-static void seed_002_kinds_of_engines_have_capacities_of_their_own(void **state)
+static void seed_002_kinds_of_engines_have_separate_capacities(void **state)
 {
     (void)state;
     set(KILN_ENGINE_CPU, 10240);
@@ -224,7 +224,7 @@ static void seed_002_a_full_cache_evicts_nothing_and_takes_nothing(void **state)
         assert_int_equal(execute(&kept[1]), i > 0);
         assert_false(execute(&late));
     }
-    /* It computes each time, correctly. */
+    /* The partition that did not fit computes its weights each time, correctly. */
     assert_int_equal(late.computations, 3);
     assert_int_equal(kiln_constant_get_size(cache), 2 * MIB);
     assert_int_equal(stats_of(cache).evictions, 0);
@@ -303,7 +303,7 @@ static void begin_with_the_example(void)
     CHECK(setenv("ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY", "cpu:10240;gpu:2048", 1) == 0);
     CHECK(constant_get_kind(KILN_ENGINE_CPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 10240);
-    /* It was read, and is not read again. */
+    /* The variable was read before, and is not read again. */
     CHECK(setenv("ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY", "cpu:1;gpu:1", 1) == 0);
     CHECK(constant_get_kind(KILN_ENGINE_GPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 2048);
@@ -312,7 +312,7 @@ static void begin_with_the_example(void)
     CHECK(kiln_constant_cache_of(KILN_ENGINE_CPU, 0, &cache) == KILN_OK);
     CHECK(kiln_constant_get_stats(cache, &stats) == KILN_OK);
     CHECK(stats.max_bytes == (uint64_t)10 << 30);
-    /* Calls take precedence, each for its kind. */
+    /* A call takes precedence over the variable, for its kind. */
     CHECK(constant_set_kind(KILN_ENGINE_CPU, 3, KILN_POLICY_UNCHANGED) == KILN_OK);
     CHECK(constant_get_kind(KILN_ENGINE_CPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 3);
@@ -320,7 +320,7 @@ static void begin_with_the_example(void)
     CHECK(capacity == 2048);
 }
 
-static void seed_002_the_variable_is_read_once_and_calls_win(void **state)
+static void seed_002_the_variable_is_read_once_and_calls_override_it(void **state)
 {
     (void)state;
     assert_int_equal(run_in_child(begin_with_the_example), 0);
@@ -328,7 +328,7 @@ static void seed_002_the_variable_is_read_once_and_calls_win(void **state)
 
 /* ---- 002: the interface for backends ---- */
 
-static void seed_002_what_is_removed_in_use_stays_with_who_uses_it(void **state)
+static void seed_002_what_is_removed_in_use_stays_with_its_users(void **state)
 {
     (void)state;
     partition p = compile(new_device(), "weights", 100);
@@ -344,7 +344,7 @@ static void seed_002_what_is_removed_in_use_stays_with_who_uses_it(void **state)
     end(&p);
 }
 
-static void seed_002_get_size_tells_what_is_cached(void **state)
+static void seed_002_get_size_reports_what_is_cached(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device();
@@ -388,7 +388,7 @@ static void seed_002_a_cache_is_one_for_all_and_stays(void **state)
 
 /* ---- 003: policies ---- */
 
-static void seed_003_low_cost_goes_and_high_cost_stays(void **state)
+static void seed_003_low_cost_is_evicted_and_high_cost_stays(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device_with(1, KILN_POLICY_COST);
@@ -561,8 +561,9 @@ static void seed_002_case_keys_combine_backend_and_key(void **state)
     }
 }
 
-/* Of five units, one is taken, then two; three do not fit, and change nothing. */
-static void seed_002_case_nothing_is_evicted_where_it_is_full(void **state)
+/* The cache has room for five units. Constants of one and two units fit; one of three units does
+ * not, and changes nothing. */
+static void seed_002_case_nothing_is_evicted_if_it_is_full(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device_with(5, KILN_POLICY_NO_EVICT);
@@ -597,12 +598,12 @@ static void seed_002_case_calls_in_c(void **state)
     }
     set(KILN_ENGINE_CPU, 1024);
     assert_int_equal(capacity_of(KILN_ENGINE_CPU), 1024);
-    /* There, the getter returns a number that was not set. */
+    /* In oneDNN, the getter returns a number that was not set. */
     set(KILN_ENGINE_CPU, KILN_UNLIMITED);
     assert_int_equal(capacity_of(KILN_ENGINE_CPU), KILN_UNLIMITED);
 }
 
-/* A block of many weights: computed with the cache, found, and computed without it. */
+/* Many weights are computed and cached, then found, and then computed without the cache. */
 static void seed_002_case_a_large_partition_with_and_without_the_cache(void **state)
 {
     (void)state;
@@ -636,7 +637,7 @@ static void seed_002_case_partitions_share_weights_at_one_address_alone(void **s
 
 /* ---- 002: cases that these leave out ---- */
 
-static void seed_002_gap_a_failure_reaches_those_who_wait_and_is_not_kept(void **state)
+static void seed_002_gap_a_failure_reaches_all_waiters_and_is_not_kept(void **state)
 {
     (void)state;
     partition p = compile(new_device(), "weights", 100);
@@ -653,7 +654,7 @@ static void seed_002_gap_a_failure_reaches_those_who_wait_and_is_not_kept(void *
     end(&p);
 }
 
-/* There, a set waits for the producer and holds the lock that the producer's look-up needs. */
+/* In oneDNN, a set waits for the producer, and holds the lock that the producer's look-up needs. */
 static void seed_002_gap_a_flush_beside_a_computation(void **state)
 {
     (void)state;
@@ -694,7 +695,8 @@ static void *ask_round_by_round(void *argument)
     crowd *c = argument;
     for (int round = 0; round < ROUNDS; round++) {
         const kiln_key *key = c->keys[round % 2];
-        /* The constants of the round before have left by the time that all threads have passed. */
+        /* One thread removes the constant of the previous round. The second barrier holds all
+         * threads until that removal is done. */
         if (pthread_barrier_wait(&c->start) == PTHREAD_BARRIER_SERIAL_THREAD) {
             kiln_constant_remove_if_exist(c->cache, key);
         }
@@ -785,13 +787,13 @@ static void begin_with_errors(void)
     CHECK(!kiln_constant_warning(5));
 }
 
-static void seed_002_gap_errors_in_the_variable_are_told_and_ignored_alone(void **state)
+static void seed_002_gap_errors_in_the_variable_are_reported_and_ignored_alone(void **state)
 {
     (void)state;
     assert_int_equal(run_in_child(begin_with_errors), 0);
 }
 
-static void seed_002_gap_removals_and_flushes_are_told(void **state)
+static void seed_002_gap_removals_and_flushes_notify(void **state)
 {
     (void)state;
     partition p = compile(new_device(), "weights", 100);
@@ -812,25 +814,25 @@ int main(void)
 {
     unsetenv(KILNI_CONSTANT_VARIABLE);
     const struct CMUnitTest tests[] = {
-        /* Children that begin anew, forked before this process has begun. */
+        /* These tests fork children, which must start before this process has cached anything. */
         cmocka_unit_test(seed_002_it_is_on_and_unlimited_on_cpu_and_gpu),
-        cmocka_unit_test(seed_002_the_variable_is_read_once_and_calls_win),
+        cmocka_unit_test(seed_002_the_variable_is_read_once_and_calls_override_it),
         cmocka_unit_test(seed_003_the_variable_may_name_policies),
-        cmocka_unit_test(seed_002_gap_errors_in_the_variable_are_told_and_ignored_alone),
+        cmocka_unit_test(seed_002_gap_errors_in_the_variable_are_reported_and_ignored_alone),
         IN_SCENE(seed_002_the_first_iteration_computes_and_the_next_reuse),
         IN_SCENE(seed_002_other_threads_wait_for_the_one_that_computes),
-        IN_SCENE(seed_002_kinds_of_engines_have_capacities_of_their_own),
+        IN_SCENE(seed_002_kinds_of_engines_have_separate_capacities),
         IN_SCENE(seed_002_backends_share_a_budget_and_no_keys),
         IN_SCENE(seed_002_a_full_cache_evicts_nothing_and_takes_nothing),
         IN_SCENE(seed_002_what_is_cached_need_not_reach_the_capacity),
         IN_SCENE(seed_002_any_number_that_is_set_empties_the_cache),
         IN_SCENE(seed_002_zero_clears_and_disables_and_another_number_enables),
         IN_SCENE(seed_002_the_flag_sets_all_kinds_to_default_or_zero),
-        IN_SCENE(seed_002_what_is_removed_in_use_stays_with_who_uses_it),
-        IN_SCENE(seed_002_get_size_tells_what_is_cached),
+        IN_SCENE(seed_002_what_is_removed_in_use_stays_with_its_users),
+        IN_SCENE(seed_002_get_size_reports_what_is_cached),
         IN_SCENE(seed_002_what_is_evicted_in_use_serves_to_the_end_of_the_execution),
         IN_SCENE(seed_002_a_cache_is_one_for_all_and_stays),
-        IN_SCENE(seed_003_low_cost_goes_and_high_cost_stays),
+        IN_SCENE(seed_003_low_cost_is_evicted_and_high_cost_stays),
         IN_SCENE(seed_003_policies_are_set_and_got_with_the_capacity),
         IN_SCENE(seed_003_the_library_may_choose_the_policy),
         IN_SCENE(seed_003_a_held_handle_is_used_without_asking_until_it_is_evicted),
@@ -839,15 +841,15 @@ int main(void)
         IN_SCENE(seed_003_weights_are_shared_on_one_device_in_one_context_alone),
         IN_SCENE(seed_002_case_a_disabled_cache_promises_nothing),
         IN_SCENE(seed_002_case_keys_combine_backend_and_key),
-        IN_SCENE(seed_002_case_nothing_is_evicted_where_it_is_full),
+        IN_SCENE(seed_002_case_nothing_is_evicted_if_it_is_full),
         IN_SCENE(seed_002_case_calls_in_c),
         IN_SCENE(seed_002_case_a_large_partition_with_and_without_the_cache),
         IN_SCENE(seed_002_case_partitions_share_weights_at_one_address_alone),
-        IN_SCENE(seed_002_gap_a_failure_reaches_those_who_wait_and_is_not_kept),
+        IN_SCENE(seed_002_gap_a_failure_reaches_all_waiters_and_is_not_kept),
         IN_SCENE(seed_002_gap_a_flush_beside_a_computation),
         IN_SCENE(seed_002_gap_threads_compute_once_however_often_it_is_removed),
         IN_SCENE(seed_002_gap_lru_evicts_in_the_order_of_use),
-        IN_SCENE(seed_002_gap_removals_and_flushes_are_told),
+        IN_SCENE(seed_002_gap_removals_and_flushes_notify),
     };
     return cmocka_run_group_tests_name("seed constants", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The statements of SYCL's document (001) about caches in memory: three ways to a result, and
- * eviction. docs/seeds.md names each test beside its statement.
+ * Tests the statements of SYCL's document (001) about caches in memory: the three ways to obtain a
+ * result, and eviction. docs/seeds.md names each test beside its statement.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,8 @@ static uint64_t waits(scene *s)
 typedef struct builder {
     scene *s;
     uint32_t key;
-    bool holds_up; /* until another thread waits, and a third key was built meanwhile */
+    bool holds_up; /* delays the build until another thread waits, and a third thread has built a
+                      different key */
     atomic_int builds;
     kiln_status status;
     kiln_pin *pin;
@@ -85,7 +86,7 @@ static void seed_001_a_builds_b_waits_c_takes(void **state)
     kiln_pin_release(&other.pin);
 }
 
-/* Builds a key unless it is there. Returns the number of builds so far. */
+/* Builds a key unless it is cached. Returns the number of builds so far. */
 static int use(scene *s, uint32_t i, int *builds)
 {
     if (!is_ready(s, i)) {
@@ -95,7 +96,7 @@ static int use(scene *s, uint32_t i, int *builds)
     return *builds;
 }
 
-/* With room for two, the third replaces the least recently used. */
+/* The cache has room for two objects; the third replaces the least recently used one. */
 static void seed_001_eviction_in_memory(void **state)
 {
     scene *s = *state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The usage of blobs in oneDNN's document (000), on a real OpenCL runtime. A kernel that convolves
- * takes the place of convolution_forward. docs/seeds.md names it beside the statements.
+ * Runs the usage example for blobs of oneDNN's document (000) on a real OpenCL runtime. A
+ * convolution kernel takes the place of convolution_forward. docs/seeds.md names it beside the
+ * statements.
  */
 #include <cstdint>
 #include <cstdio>
@@ -98,7 +99,7 @@ struct convolution_forward : kiln::primitive {
 
     using kiln::primitive::primitive;
 
-    /* Returns whether its result is right, for that weight. */
+    /* Returns whether the result for this weight is right. */
     bool execute(const engine &eng, float weight) const
     {
         std::vector<float> x(ITEMS + 2), y(ITEMS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The documents' statements about kernels and programs in memory, for the author of a runtime; then
- * the cases by which the shipped caches are tested, and cases that these leave out. docs/seeds.md
- * lists the statements.
+ * Tests the documents' statements about kernels and programs in memory, as the author of a runtime
+ * would use them. Then come the cases of the shipped caches' own tests, and cases that those tests
+ * lack. docs/seeds.md lists the statements.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ static void seed_001_many_kernels_of_one_program(void **state)
     kiln_program_desc_release(&program);
 }
 
-/* To a store, a later context is the same as a restart. */
+/* For a store, a new context is the same as a restart of the process. */
 static void seed_001_programs_are_found_after_a_restart(void **state)
 {
     program_scene *s = *state;
@@ -98,7 +98,8 @@ static void seed_001_programs_are_found_after_a_restart(void **state)
     scratch_remove(directory);
 }
 
-/* Neither the numbers of images, which change at each start, nor names, which are not unique. */
+/* The numbers of images, which change at each start, and names, which are not unique, are not in
+ * the key. */
 static void seed_001_contents_decide_after_a_restart(void **state)
 {
     program_scene *s = *state;
@@ -128,8 +129,8 @@ static void seed_001_contents_decide_after_a_restart(void **state)
     scratch_remove(directory);
 }
 
-/* The result that a different revision of the library made of an image is not used. */
-static void seed_000_a_revision_of_the_library_has_entries_of_its_own(void **state)
+/* A result that another revision of the library built from an image is not used. */
+static void seed_000_a_revision_of_the_library_has_separate_entries(void **state)
 {
     program_scene *s = *state;
     static const char *const libraries[] = {NULL, "library 1.0 abcdef", "library 1.0 abcdee"};
@@ -195,7 +196,7 @@ static void seed_001_each_component_is_a_level_of_folders(void **state)
     memset(folders, 0, sizeof folders);
     assert_int_equal(nftw(directory, count_folder, 16, FTW_PHYS), 0);
     assert_int_equal(folders[1], 2); /* devices */
-    assert_int_equal(folders[2], 3); /* images of the first, and that of the second */
+    assert_int_equal(folders[2], 3); /* two images of the first device, one of the second */
     assert_int_equal(folders[3], 4);
     assert_int_equal(folders[4], 6);
     scratch_remove(directory);
@@ -246,7 +247,7 @@ static bool are_one(const program_scene *s, const kiln_program_desc_params *a,
     return same;
 }
 
-static void seed_001_programs_are_told_apart_by_four_parts(void **state)
+static void seed_001_four_parts_distinguish_programs(void **state)
 {
     program_scene *s = *state;
     s->params.device_count = 2;
@@ -269,7 +270,8 @@ static void seed_001_programs_are_told_apart_by_four_parts(void **state)
     assert_false(are_one(s, &constant, &value));
     assert_false(are_one(s, &constant, &number));
 
-    /* Values of different lengths, and bytes on different sides of a border between two. */
+    /* Values of different lengths, and values with the same bytes in sequence that are divided
+     * differently. */
     const kiln_spec_constant longer = {7, {(const char[]){1, 0, 0, 0, 0}, 5}};
     const kiln_spec_constant bordered[] = {{7, {"a", 1}}, {8, {"bc", 2}}},
                              moved[] = {{7, {"ab", 2}}, {8, {"c", 1}}};
@@ -296,7 +298,7 @@ static void seed_001_programs_are_told_apart_by_four_parts(void **state)
     assert_false(are_one(s, &compiled, &linked));
 }
 
-/* Their order does not matter. */
+/* The order of specialization constants does not matter. */
 static void seed_001_spec_constants_have_no_order(void **state)
 {
     program_scene *s = *state;
@@ -318,7 +320,7 @@ static void seed_001_spec_constants_have_no_order(void **state)
     assert_int_equal(kiln_program_desc_new(s->context, &a, &desc, NULL), KILN_E_INVALID);
 }
 
-static void seed_001_kernels_are_told_apart_by_program_and_name(void **state)
+static void seed_001_program_and_name_distinguish_kernels(void **state)
 {
     program_scene *s = *state;
     program_scene_open(s);
@@ -368,7 +370,7 @@ static const char *const variables[][2] = {
     {"SYCL_CACHE_IN_MEM", "0"},
 };
 
-/* @user  how many of the variables are set, and which is the first */
+/* @user  the variables that are set, as the index of the first and their number */
 typedef struct set_variables {
     size_t first, count;
 } set_variables;
@@ -457,7 +459,7 @@ static void seed_001_options_of_each_source_are_in_the_key(void **state)
     scratch_remove(directory);
 }
 
-/* Compiling gets only the compiler's options, and linking only the linker's. */
+/* The compiler gets only its own options, and so does the linker. */
 static void seed_001_options_of_compiler_and_linker_stay_apart(void **state)
 {
     program_scene *s = *state;
@@ -492,7 +494,7 @@ static kiln_program_desc *describe_source(const program_scene *s, const char *op
     return describe(s, &params);
 }
 
-/* Returns a link of these, with these options. */
+/* Returns the description of a link of these two images, with these options. */
 static kiln_program_desc *describe_link_of(const program_scene *s, const char *const texts[2],
                                            const char *options)
 {
@@ -512,7 +514,8 @@ static kiln_program_desc *describe_link(const program_scene *s, const char *opti
     return describe_link_of(s, texts, options);
 }
 
-/* Neither its programs nor their kernels are in the maps, and everything works. */
+/* Checks that the description's programs and their kernels are not in the maps, and that they
+ * work. */
 static void check_not_cached(const program_scene *s, kiln_program_desc *desc, uint32_t why)
 {
     const kiln_program_caching caching = caching_of(desc);
@@ -545,7 +548,8 @@ static void seed_001_programs_from_source_are_not_cached(void **state)
     check_not_cached(s, describe_source(s, "-g"), KILN_UNCACHED_SOURCE);
 }
 
-/* Not even if an image with the same code is there. */
+/* A request for a program from source never gets the program of an image, even if the codes are
+ * equal. */
 static void seed_001_source_never_meets_an_image(void **state)
 {
     program_scene *s = *state;
@@ -590,7 +594,7 @@ static void check_users_own_program(program_scene *s, uint32_t rules)
     assert_int_equal(program_stats(s).entries, 0);
     assert_int_equal(kernel_stats(s).entries, 0);
     kiln_program_release(&program);
-    /* The kernel keeps it alive. */
+    /* The kernel keeps the program loaded. */
     assert_int_equal(atomic_load(&s->devices[0].live_programs), 1);
     assert_ptr_equal(kiln_kernel_program_handle(kernel), handle);
     kiln_kernel_release(&kernel);
@@ -632,8 +636,8 @@ static uint64_t expected_link(const char *const texts[2], const char *options)
     return scripted_value(value, options, strlen(options));
 }
 
-/* Each is separate, in memory and in the store. */
-static void seed_001_links_are_told_apart_by_inputs_and_options(void **state)
+/* Each of these links has its own program in memory and its own entry in the store. */
+static void seed_001_inputs_and_options_distinguish_links(void **state)
 {
     program_scene *s = *state;
     static const struct {
@@ -660,7 +664,7 @@ static void seed_001_links_are_told_apart_by_inputs_and_options(void **state)
     scratch_remove(directory);
 }
 
-static void seed_001_a_kernel_is_cached_where_its_program_is(void **state)
+static void seed_001_a_kernel_is_cached_if_its_program_is(void **state)
 {
     program_scene *s = *state;
     s->params.rules = KILN_RULES_IMAGES;
@@ -729,7 +733,7 @@ static void *ask(void *user)
     return NULL;
 }
 
-/* Waits for all threads before the first build ends. */
+/* Gives all threads time to ask before the first build ends. */
 static void build_slowly(void *user)
 {
     (void)user;
@@ -792,14 +796,15 @@ static void seed_001_waiters_get_the_builders_failure(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* A failure that is not the source's fault concerns the builder alone: another thread tries again.
+/* A failure that is not the source's fault is reported only to the thread that built; a different
+ * thread tries again.
  */
-static void seed_001_a_spurious_failure_lets_a_waiter_build(void **state)
+static void seed_001_after_a_transient_failure_a_waiter_builds(void **state)
 {
     program_scene *s = *state;
     static const struct {
         kiln_status failure;
-        int calls; /* calls of the device by one failing build */
+        int calls; /* the number of device calls that one failing build makes */
     } cases[] = {{KILN_E_IO, 1}, {KILN_E_REFUSED, 1}, {KILN_E_RESOURCES, 2}, {KILN_E_NO_MEMORY, 2}};
     s->params.flags = KILN_CACHE_RETAIN_FAILURES;
     s->devices[0].while_building = build_slowly;
@@ -857,7 +862,7 @@ static void seed_001_other_programs_go_on_while_one_builds(void **state)
     kiln_program_desc_release(&before);
 }
 
-static void seed_001_a_failed_build_is_told_again_as_it_was(void **state)
+static void seed_001_a_failed_build_is_reported_again_unchanged(void **state)
 {
     program_scene *s = *state;
     s->params.flags = KILN_CACHE_RETAIN_FAILURES;
@@ -876,7 +881,7 @@ static void seed_001_a_failed_build_is_told_again_as_it_was(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* In memory only: after a restart, the next caller tries again. */
+/* The failure is kept in memory only: after a restart, the next caller tries again. */
 static void seed_001_a_failed_build_is_tried_again_after_a_restart(void **state)
 {
     program_scene *s = *state;
@@ -942,7 +947,7 @@ static void turn_off(const program_scene *s)
     assert_int_equal(kiln_program_context_set_capacity(s->context, 0, 0), KILN_OK);
 }
 
-/* Builder and waiter get their program, by this many builds, and nothing of it is kept. */
+/* Builder and waiter get their program, with this many builds, and nothing is kept. */
 static void check_removal(program_scene *s, void (*remove)(const program_scene *s),
                           int expected_builds, uint32_t from_then)
 {
@@ -979,16 +984,17 @@ static void seed_000_gap_a_flush_beside_a_build(void **state)
     check_removal(*state, turn_off, 1, KILN_PROGRAM_FROM_PRIVATE_BUILD);
 }
 
-/* The waiter builds for itself: the program of an unloaded image belongs to its builder alone. */
+/* A thread that waits for the program of an image that is then unloaded builds it itself: the
+ * program is not shared. */
 static void seed_001_an_image_that_is_unloaded_beside_a_build(void **state)
 {
     check_removal(*state, remove_image, 2, KILN_PROGRAM_FROM_BUILD);
 }
 
-/* ---- improvements that the earlier document wants ---- */
+/* ---- improvements that the earlier document asks for ---- */
 
 /* A hit of a kernel uses its program, so the program stays. */
-static void seed_004_least_recently_used_programs_go(void **state)
+static void seed_004_least_recently_used_programs_are_evicted(void **state)
 {
     program_scene *s = *state;
     s->devices[0].bytes = 10000;
@@ -1064,7 +1070,7 @@ static void seed_004_interchangeable_devices_share_what_is_built(void **state)
 }
 
 /* If a program serves several devices, each device has its own kernels. */
-static void seed_004_kernels_are_told_apart_by_device(void **state)
+static void seed_004_devices_distinguish_kernels(void **state)
 {
     program_scene *s = *state;
     s->devices[0].kind = s->devices[1].kind = 5;
@@ -1095,7 +1101,7 @@ static void seed_004_kernels_are_told_apart_by_device(void **state)
     kiln_program_desc_release(&second);
 }
 
-/* Peeking is a use of the program too. */
+/* Peeking at a kernel is also a use of its program. */
 static void seed_004_programs_of_kernels_that_are_peeked_at_stay(void **state)
 {
     program_scene *s = *state;
@@ -1120,7 +1126,8 @@ static void seed_004_programs_of_kernels_that_are_peeked_at_stay(void **state)
     kiln_program_desc_release(&c);
 }
 
-/* However often it was peeked at, only the map holds it. */
+/* Peeking acquires no reference: only the map holds the kernel, however often a thread has peeked
+ * at it. */
 static void seed_001_kernels_that_are_peeked_at_are_not_held(void **state)
 {
     program_scene *s = *state;
@@ -1143,7 +1150,7 @@ static void seed_001_kernels_that_are_peeked_at_are_not_held(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* ---- cases of the shipped caches: bounds ---- */
+/* ---- cases of the shipped caches' tests: limits ---- */
 
 typedef struct storm {
     const program_scene *scene;
@@ -1160,7 +1167,7 @@ static void *use_kernels(void *user)
     return NULL;
 }
 
-/* Threads that use this many programs of 10,000 bytes each. */
+/* Threads use @count programs of 10,000 bytes each. */
 static void use_together(program_scene *s, size_t count)
 {
     static const char *const texts[] = {"1", "2", "3"};
@@ -1207,7 +1214,8 @@ static void seed_001_threads_use_a_map_that_holds_nothing(void **state)
     assert_int_equal(atomic_load(&s->devices[0].live_programs), 0);
 }
 
-/* A program that leaves takes along its kernels in the map, and nothing else. */
+/* Together with a program, only its own kernels are removed from the map. If kernels of all
+ * programs are held, the least recently used program is evicted. */
 static void seed_001_an_evicted_program_takes_its_kernels_along(void **state)
 {
     program_scene *s = *state;
@@ -1218,11 +1226,12 @@ static void seed_001_an_evicted_program_takes_its_kernels_along(void **state)
                       *c = describe_image(s, "c");
     kiln_kernel_desc *a_one = describe_kernel(a, "one"), *a_two = describe_kernel(a, "two"),
                      *b_one = describe_kernel(b, "one");
-    kiln_kernel *held = NULL;
+    kiln_kernel *held = NULL, *other = NULL;
     assert_int_equal(kiln_kernel_get(a_one, &held, NULL), KILN_OK);
     touch_kernel(a_two);
-    touch_kernel(b_one);
+    assert_int_equal(kiln_kernel_get(b_one, &other, NULL), KILN_OK);
     touch(c, KILN_PROGRAM_FROM_BUILD);
+    kiln_kernel_release(&other);
     assert_int_equal(kernel_stats(s).entries, 1);
     /* Held kernels still work. */
     assert_string_equal(kiln_kernel_handle(held), "one");
@@ -1241,7 +1250,7 @@ static void seed_001_an_evicted_program_takes_its_kernels_along(void **state)
     kiln_program_desc_release(&c);
 }
 
-static void seed_001_no_map_no_hold(void **state)
+static void seed_001_programs_outside_the_maps_are_not_held(void **state)
 {
     program_scene *s = *state;
     open_with(s, 7, 1);
@@ -1285,7 +1294,7 @@ static void seed_001_image_sizes_bound_what_is_on_disk(void **state)
     scratch_remove(directory);
 }
 
-/* ---- the same: out of resources ---- */
+/* ---- cases of the shipped caches' tests: out of resources ---- */
 
 static void check_out_of_room(program_scene *s, kiln_status status, scripted_call *call,
                               const kiln_program_desc *wanted, const kiln_kernel_desc *kernel)
@@ -1304,7 +1313,7 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
     } else {
         touch(wanted, KILN_PROGRAM_FROM_BUILD);
     }
-    /* Once more, after everything that nobody held was evicted. */
+    /* The call is repeated once, after everything that was not held is evicted. */
     assert_true(atomic_load(&call->count) >= 2);
     kiln_kernel_desc *none = describe_kernel(before, "k");
     const int made = atomic_load(&s->devices[0].kernel.count);
@@ -1315,7 +1324,7 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
     assert_int_equal(program_stats(s).bytes, program_stats(s).entries * 1000);
     kiln_program_release(&held);
 
-    /* If that does not help either, it was tried twice. */
+    /* If the repeated call fails too, there were two calls. */
     kiln_program_context_clear(s->context);
     script(call, SCRIPTED_ALWAYS, status);
     kiln_program *program = NULL;
@@ -1333,7 +1342,7 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
 
 static const kiln_status kinds[] = {KILN_E_RESOURCES, KILN_E_NO_MEMORY};
 
-/* A held program stays, and its kernels that only the map holds leave. */
+/* A held program stays, and its kernels that only the map holds are evicted. */
 static void seed_001_out_of_resources_evicts_kernels_of_held_programs(void **state)
 {
     program_scene *s = *state;
@@ -1418,7 +1427,7 @@ static void seed_001_out_of_resources_evicts_and_loads_again(void **state)
     scratch_remove(directory);
 }
 
-/* ---- the same: several devices, and unloaded images ---- */
+/* ---- cases of the shipped caches' tests: several devices, and unloaded images ---- */
 
 /* Devices that are not interchangeable have separate programs, in whatever order they are used, and
  * kernels are released as often as they were made. */
@@ -1449,8 +1458,8 @@ static void seed_001_several_devices_in_any_order(void **state)
     }
 }
 
-/* If they are interchangeable, a program is kept once for all, whichever comes first; each device
- * has its own kernels. */
+/* Interchangeable devices share a program, whichever device asks for it first; each device has its
+ * own kernels. */
 static void seed_001_interchangeable_devices_in_any_order(void **state)
 {
     program_scene *s = *state;
@@ -1478,7 +1487,7 @@ static void seed_001_interchangeable_devices_in_any_order(void **state)
     }
 }
 
-/* A set of devices has no key of its own, so any number of sets is possible. */
+/* The key of a program does not contain the set of devices, so any number of sets is possible. */
 static void seed_001_many_devices_have_a_program_each_or_one(void **state)
 {
     enum { MANY = 40 };
@@ -1566,7 +1575,7 @@ static void seed_001_an_image_that_is_unloaded_takes_all_along(void **state)
     kiln_program_desc_release(&of_b);
 }
 
-/* ---- the same: capacity in entries, as in the primitive cache ---- */
+/* ---- cases of the shipped caches' tests: capacity in entries, as in the primitive cache ---- */
 
 static uint64_t capacity_of(const program_scene *s)
 {
@@ -1594,7 +1603,7 @@ static void fill(const program_scene *s, int first, int count)
     }
 }
 
-static void seed_000_capacity_is_1024_entries_at_first(void **state)
+static void seed_000_capacity_is_1024_entries_by_default(void **state)
 {
     program_scene *s = *state;
     program_scene_open(s);
@@ -1623,7 +1632,7 @@ static void seed_000_capacity_is_kept(void **state)
     assert_int_equal(program_stats(s).entries, 10);
 }
 
-/* Even by as many as remain. The newest stay. */
+/* Even if as many programs are evicted as remain, the programs that were used last remain. */
 static void seed_000_shrinking_evicts_the_excess_alone(void **state)
 {
     program_scene *s = *state;
@@ -1706,7 +1715,7 @@ static void seed_000_capacity_by_the_environment(void **state)
         kiln_config_free(&config);
         program_scene_open(s);
         assert_int_equal(capacity_of(s), cases[i].capacity);
-        /* The call takes precedence. */
+        /* The call takes precedence over the variable. */
         set_capacity(s, 8);
         assert_int_equal(capacity_of(s), 8);
         kiln_program_context_free(&s->context);
@@ -1762,7 +1771,7 @@ static void get_all(nest *n, kiln_program_desc *const *descs, size_t count)
     }
 }
 
-/* A build that needs three others, which other builds need too. */
+/* Gets three programs inside a build. Other builds need the same programs. */
 static void get_inner_ones(void *user)
 {
     if (!is_inside) {
@@ -1804,8 +1813,8 @@ static void seed_000_threads_build_what_is_nested(void **state)
     }
 }
 
-/* Threads that hold a program keep it through a change. */
-static void seed_000_eviction_harms_nobody_who_holds(void **state)
+/* A program stays valid for threads that hold it while the capacity changes. */
+static void seed_000_eviction_spares_held_programs(void **state)
 {
     program_scene *s = *state;
     program_scene_open(s);
@@ -1830,12 +1839,12 @@ int main(void)
         TEST(seed_001_many_kernels_of_one_program),
         TEST(seed_001_programs_are_found_after_a_restart),
         TEST(seed_001_contents_decide_after_a_restart),
-        TEST(seed_000_a_revision_of_the_library_has_entries_of_its_own),
+        TEST(seed_000_a_revision_of_the_library_has_separate_entries),
         TEST(seed_001_each_component_is_a_level_of_folders),
         TEST(seed_000_memory_and_disk_do_not_need_each_other),
-        TEST(seed_001_programs_are_told_apart_by_four_parts),
+        TEST(seed_001_four_parts_distinguish_programs),
         TEST(seed_001_spec_constants_have_no_order),
-        TEST(seed_001_kernels_are_told_apart_by_program_and_name),
+        TEST(seed_001_program_and_name_distinguish_kernels),
         TEST(seed_001_each_context_has_its_own),
         TEST(seed_001_options_come_from_image_environment_and_caller),
         TEST(seed_001_options_of_each_source_are_in_the_key),
@@ -1843,29 +1852,29 @@ int main(void)
         TEST(seed_001_programs_from_source_are_not_cached),
         TEST(seed_001_source_never_meets_an_image),
         TEST(seed_001_linked_programs_are_not_cached),
-        TEST(seed_001_links_are_told_apart_by_inputs_and_options),
+        TEST(seed_001_inputs_and_options_distinguish_links),
         TEST(seed_001_the_users_own_programs_are_not_cached),
         TEST(seed_001_other_rules_keep_source_and_links),
-        TEST(seed_001_a_kernel_is_cached_where_its_program_is),
+        TEST(seed_001_a_kernel_is_cached_if_its_program_is),
         TEST(seed_001_it_can_be_asked_why_something_is_not_cached),
         TEST(seed_001_threads_build_once_and_share),
         TEST(seed_001_waiters_get_the_builders_failure),
-        TEST(seed_001_a_spurious_failure_lets_a_waiter_build),
+        TEST(seed_001_after_a_transient_failure_a_waiter_builds),
         TEST(seed_001_other_programs_go_on_while_one_builds),
-        TEST(seed_001_a_failed_build_is_told_again_as_it_was),
+        TEST(seed_001_a_failed_build_is_reported_again_unchanged),
         TEST(seed_001_a_failed_build_is_tried_again_after_a_restart),
         TEST(seed_000_gap_a_flush_beside_a_build),
         TEST(seed_001_an_image_that_is_unloaded_beside_a_build),
-        TEST(seed_004_least_recently_used_programs_go),
+        TEST(seed_004_least_recently_used_programs_are_evicted),
         TEST(seed_004_programs_with_build_options_are_cached),
         TEST(seed_004_interchangeable_devices_share_what_is_built),
-        TEST(seed_004_kernels_are_told_apart_by_device),
+        TEST(seed_004_devices_distinguish_kernels),
         TEST(seed_004_programs_of_kernels_that_are_peeked_at_stay),
         TEST(seed_001_kernels_that_are_peeked_at_are_not_held),
         TEST(seed_001_threads_insert_and_evict_together),
         TEST(seed_001_threads_use_a_map_that_holds_nothing),
         TEST(seed_001_an_evicted_program_takes_its_kernels_along),
-        TEST(seed_001_no_map_no_hold),
+        TEST(seed_001_programs_outside_the_maps_are_not_held),
         TEST(seed_001_image_sizes_bound_what_is_on_disk),
         TEST(seed_001_out_of_resources_evicts_kernels_of_held_programs),
         TEST(seed_001_out_of_resources_evicts_and_builds_again),
@@ -1877,7 +1886,7 @@ int main(void)
         TEST(seed_001_many_devices_have_a_program_each_or_one),
         TEST(seed_001_some_of_several_devices_after_a_restart),
         TEST(seed_001_an_image_that_is_unloaded_takes_all_along),
-        TEST(seed_000_capacity_is_1024_entries_at_first),
+        TEST(seed_000_capacity_is_1024_entries_by_default),
         TEST(seed_000_capacity_is_kept),
         TEST(seed_000_shrinking_evicts_the_excess_alone),
         TEST(seed_000_capacity_zero_empties_and_disables),
@@ -1886,7 +1895,7 @@ int main(void)
         TEST(seed_000_contexts_of_one_device_share_nothing_in_memory),
         TEST(seed_000_threads_fill_and_hit),
         TEST(seed_000_threads_build_what_is_nested),
-        TEST(seed_000_eviction_harms_nobody_who_holds),
+        TEST(seed_000_eviction_spares_held_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

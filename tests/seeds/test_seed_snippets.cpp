@@ -18,6 +18,7 @@
 
 #include <kiln/kiln.hpp>
 
+#include "support/sycl_device.hpp"
 #include "support/text_device.hpp"
 
 #define CHECK(condition) check(static_cast<bool>(condition), #condition, __LINE__)
@@ -121,7 +122,7 @@ void seed_000_the_usage_example()
     }
 }
 
-/* Kiln's stores can keep blobs too, for users that want no cache of their own. */
+/* Kiln's stores can keep blobs too, for users without a cache of their own. */
 void seed_000_a_blob_in_a_store(const std::string &folder)
 {
     const kiln::store store(folder);
@@ -194,12 +195,10 @@ void seed_003_the_calls_for_one_device()
     kiln::get_constant_tensor_cache_capacity(engine::kind::gpu, 0, &size);
     CHECK(size != 2048);
 
-    const int dev = 0; /* stands for a sycl::device, whose address is its handle */
-    CHECK(kiln_constant_bind_device(&dev, KILN_ENGINE_GPU, 2) == KILN_OK);
-    kiln::sycl_interop::set_constant_tensor_cache_capacity(&dev, 4096);
-    kiln::sycl_interop::get_constant_tensor_cache_capacity(&dev, &size);
+    const sycl::device dev(sycl::backend::opencl);
+    kiln::sycl_interop::set_constant_tensor_cache_capacity(dev, 4096);
+    kiln::sycl_interop::get_constant_tensor_cache_capacity(dev, &size);
     CHECK(size == 4096);
-    kiln_constant_unbind_device(&dev);
     kiln::set_constant_tensor_cache(1);
 }
 
@@ -223,7 +222,8 @@ struct dnnl_allocator {
     int users;
 };
 
-/* Both get the engine and the allocator of the buffer, which has retained the allocator. */
+/* Both functions get the engine and the allocator of the buffer. The buffer has retained the
+ * allocator. */
 void *allocate(std::size_t size, const dnnl_engine &engine, const dnnl_allocator *allocator)
 {
     CHECK(engine.index == 3 && allocator->users == 1);
@@ -246,7 +246,7 @@ struct dnnl_constant_buffer_t : kiln::device_constant_buffer_t<dnnl_engine, dnnl
 
 using cache_t = kiln::unified_constant_tensor_cache_t;
 
-/* One execution: the contents of the tensor, and whether it was found. */
+/* Executes once. Returns the content of the tensor, and whether it was found in the cache. */
 int execute(const cache_t &cache, const dnnl_engine &p_engine_, const dnnl_allocator *g_alloc_,
             bool *ret_is_from_cache)
 {
@@ -281,7 +281,7 @@ void seed_002_the_lookup_example()
     cache.remove_if_exist(1, std::size_t(2));
     CHECK(cache.get_size() == 0 && allocator.users == 0);
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && !is_from_cache);
-    kiln::set_constant_tensor_cache(1); /* which empties it */
+    kiln::set_constant_tensor_cache(1); /* setting the flag empties the cache */
     CHECK(allocator.users == 0);
 }
 

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The documents' statements about caches on disk: oneDNN's option 1 (000), and SYCL's persistent
- * cache (001). docs/seeds.md names each test beside its statement.
+ * Tests the documents' statements about caches on disk: oneDNN's option 1 (000), and SYCL's
+ * persistent cache (001). docs/seeds.md names each test beside its statement.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <regex.h>
 #include <time.h>
 
-#include "store/dir/pair.h"
+#include "store/dir/file_pair.h"
 
 #define HASH "[0-9a-f]{32}"
 /* The files that every store has beside its entries. */
 #define BOOKS "CACHEDIR\\.TAG|lease|stats|v1/janitor/summary|"
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static kiln_store *store;
 
 static void open_store(const char *options)
@@ -26,20 +24,10 @@ static void open_store(const char *options)
     assert_int_equal(kiln_store_open(url, NULL, &store, NULL), KILN_OK);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
-    return 0;
-}
-
 static int tear_down(void **state)
 {
-    (void)state;
     kiln_store_close(&store);
-    scratch_remove(scratch);
-    return 0;
+    return cache_tear_down(state);
 }
 
 /* All hashes are equal, so all keys collide. */
@@ -68,7 +56,7 @@ static kiln_key *key_of(const components *of)
     return key;
 }
 
-/* Puts a text; @created_s 0: created now. */
+/* Puts a text. If @created_s is 0, it was created now. */
 static void put(const components *of, const char *text, int64_t created_s)
 {
     kiln_key *key = key_of(of);
@@ -86,7 +74,7 @@ static void put(const components *of, const char *text, int64_t created_s)
     kiln_key_release(&key);
 }
 
-/* Checks that the text of a key is found; NULL: that nothing is. */
+/* Checks that a key's text is found, or that nothing is found if @text is NULL. */
 static void expect(const components *of, const char *text)
 {
     kiln_key *key = key_of(of);
@@ -129,7 +117,7 @@ static int look(const char *path, const struct stat *stat, int kind, struct FTW 
     return 0;
 }
 
-/* Counts the files below the cache that have such names, and in @others those that have not. */
+/* Returns the number of files below the cache whose names match, and counts the rest in @others. */
 static unsigned count_files(const char *names)
 {
     char pattern[256];
@@ -182,7 +170,7 @@ static unsigned long long size_in_file(void)
     return size;
 }
 
-static void seed_000_a_wrong_size_harms_nobody(void **state)
+static void seed_000_a_wrong_size_is_harmless(void **state)
 {
     (void)state;
     open_store("layout=onednn&max-size=1M");
@@ -198,8 +186,9 @@ static void seed_000_a_wrong_size_harms_nobody(void **state)
     assert_int_equal(size_in_file(), 2 * right);
 }
 
-/* They are put in a different order than they were created in, as in a copied cache. */
-static void seed_000_what_was_created_first_goes(void **state)
+/* The entries are put in a different order from that in which they were created, as in a copied
+ * cache. */
+static void seed_000_what_was_created_first_is_evicted(void **state)
 {
     (void)state;
     open_store("layout=onednn&policy=fifo&stamp=0");
@@ -208,7 +197,7 @@ static void seed_000_what_was_created_first_goes(void **state)
     for (unsigned i = 0; i < 4; i++) {
         put(&variants[order[i]], texts[order[i]], now - 1000 + order[i]);
     }
-    expect(&variants[0], texts[0]); /* uses don't count */
+    expect(&variants[0], texts[0]); /* uses have no effect */
     kiln_store_stat held = {.struct_size = sizeof held};
     assert_int_equal(kiln_store_get_stat(store, 0, &held), KILN_OK);
     assert_int_equal(trim_to(store, held.bytes / 2, NULL), KILN_OK);
@@ -227,7 +216,8 @@ static void seed_000_disk_does_not_need_memory(void **state)
     expect(&plain, "code");
 }
 
-/* A sum of all times at which files were last written or changed; independent of the order. */
+/* A sum of the times at which files were last written or changed. It does not depend on the order
+ * of the files. */
 static int64_t sum_of_times;
 
 static int add_time(const char *path, const struct stat *stat, int kind, struct FTW *walk)
@@ -285,7 +275,7 @@ static void seed_001_the_tree_as_described(void **state)
     assert_int_equal(others, 0);
 }
 
-/* Each component distinguishes, even if no hash does. */
+/* Keys that differ in one component are distinguished even if all hashes are equal. */
 static void seed_001_the_full_key_decides(void **state)
 {
     (void)state;
@@ -321,15 +311,15 @@ static void seed_001_the_next_number_is_free(void **state)
     expect(&variants[3], texts[3]);
 }
 
-#define of_store(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define of_store(name) cmocka_unit_test_setup_teardown(name, cache_set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         of_store(seed_000_the_tree_as_drawn),
         of_store(seed_000_numbers_begin_at_0),
-        of_store(seed_000_a_wrong_size_harms_nobody),
-        of_store(seed_000_what_was_created_first_goes),
+        of_store(seed_000_a_wrong_size_is_harmless),
+        of_store(seed_000_what_was_created_first_is_evicted),
         of_store(seed_000_disk_does_not_need_memory),
         of_store(seed_000_readers_write_and_lock_nothing),
         of_store(seed_001_the_tree_as_described),

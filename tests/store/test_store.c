@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The guarantees of every store, and further ones of directories.
+ * The guarantees of every store, and those that only directories give.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,11 +16,9 @@
 #include "store/store.h"
 #include "store/totals.h"
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static kiln_store *store;
 
-/* Whether the stores are chains: the directory, and below it a second one, which stays empty. */
+/* Whether each store is a chain of the directory and a second directory that stays empty. */
 static bool is_chained;
 
 static kiln_status open_with(const char *location, uint64_t max_bytes, uint32_t flags,
@@ -37,7 +35,7 @@ static kiln_status open_with(const char *location, uint64_t max_bytes, uint32_t 
     return kiln_store_open(is_chained ? chain : location, &params, ret_store, error);
 }
 
-/* Tests of one directory alone. */
+/* Skips a test that needs a single directory. */
 static void skip_where_chained(void)
 {
     if (is_chained) {
@@ -47,19 +45,15 @@ static void skip_where_chained(void)
 
 static int set_up(void **state)
 {
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    cache_set_up(state);
     return open_with(cache, 0, 0, &store, NULL) == KILN_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     kilni_os_replace(NULL);
     kiln_store_close(&store);
-    scratch_remove(scratch);
-    return 0;
+    return cache_tear_down(state);
 }
 
 static void reopen(uint64_t max_bytes, uint32_t flags)
@@ -138,7 +132,7 @@ static void test_no_store(void **state)
     assert_int_equal(kiln_store_contains(NULL, key), KILN_MISS);
     assert_int_equal(kiln_store_remove(NULL, key), KILN_MISS);
     assert_int_equal(kiln_store_lease(NULL, key, 0, &lease), KILN_E_UNSUPPORTED);
-    assert_int_equal(kiln_store_account(NULL, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(NULL, &delta), KILN_OK);
     kiln_store *none = NULL;
     kiln_store_close(&none);
     kiln_store_close(NULL);
@@ -164,7 +158,7 @@ static void test_wrong_arguments(void **state)
     assert_int_equal(kiln_store_get_stat(store, 0, &no_size), KILN_E_INVALID);
     assert_int_equal(kiln_store_get_stat(store, KILN_STAT_KNOWN << 1, &no_size),
                      KILN_E_UNSUPPORTED);
-    assert_int_equal(kiln_store_account(store, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_add_stats(store, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_store_open(cache, NULL, NULL, NULL), KILN_E_INVALID);
     kiln_entry_release(&entry);
 }
@@ -282,7 +276,7 @@ static unsigned shard_of(uint64_t number)
 }
 
 /* Puts a new entry into a store that is in use. */
-static void test_a_put_asks_little_of_the_system(void **state)
+static void test_a_put_makes_few_system_calls(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -314,7 +308,7 @@ static void test_a_put_asks_little_of_the_system(void **state)
     /* The statistics: read once, and written once. */
     assert_int_equal(asked.pread, 1);
     assert_int_equal(asked.pwrite, 1);
-    /* Two to lock and unlock, and one for the entry while it is written. */
+    /* Two calls lock and unlock the statistics, and one locks the entry while it is written. */
     assert_int_equal(asked.lock, 3);
     assert_int_equal(asked.mask_signals, 2);
     assert_in_range(asked.openat + asked.close + asked.fstat + asked.fstatat + asked.geteuid, 1,
@@ -460,7 +454,7 @@ static void put_request(uint64_t number)
     kiln_entry_release(&entry);
 }
 
-/* How many items the two ways of listing visit. */
+/* Checks how many items each of the two kinds of listing visits. */
 static void assert_listed(unsigned requests, unsigned all)
 {
     listing of_requests = {0}, of_all = {0};
@@ -585,10 +579,10 @@ static void test_totals(void **state)
     const kiln_stats delta = {.hits_store = 2, .builds = 3, .saved_ns = 1000};
     put(1);
     put(2);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_OK);
     reopen(0, 0);
     put(3);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_OK);
     kiln_store_stat stat = get_stat();
     assert_int_equal(stat.totals.puts, 3);
     assert_int_equal(stat.totals.hits_store, 4);
@@ -668,7 +662,7 @@ static void test_a_newer_entry_stays(void **state)
     free(after);
 }
 
-/* A flag in the header that this version does not know, with a correct checksum. */
+/* An entry has a flag in the header that this version does not know, and a correct checksum. */
 static void test_an_entry_with_unknown_flags_stays(void **state)
 {
     (void)state;
@@ -691,7 +685,7 @@ static void test_an_entry_with_unknown_flags_stays(void **state)
     assert_int_equal(removed, KILN_EXISTS);
     assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_int_equal(verify().newer, 1);
-    /* With a wrong checksum, the same flag is damage. */
+    /* With a wrong checksum, such an entry is damaged. */
     bytes[size - 1] ^= 1;
     write_whole(path, bytes, size);
     assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
@@ -701,7 +695,8 @@ static void test_an_entry_with_unknown_flags_stays(void **state)
     free(bytes);
 }
 
-/* A later layout of the same directory has its own folder, whose names may look like ours. */
+/* A later version may keep its own folder in the directory, with names that look like those of this
+ * version. */
 static void test_a_later_layouts_folder_is_not_touched(void **state)
 {
     (void)state;
@@ -719,7 +714,8 @@ static void test_a_later_layouts_folder_is_not_touched(void **state)
     assert_true(exists(theirs));
 }
 
-/* Files that are read in pieces: the bytes around the borders of pieces, and the last one. */
+/* Large files are read in pieces. The bytes on both sides of each boundary between two pieces are
+ * flipped, and so is the last byte. */
 static void test_flipped_bytes_of_a_large_entry_are_found(void **state)
 {
     (void)state;
@@ -882,7 +878,7 @@ static void test_other_kinds_of_files_in_an_entrys_place(void **state)
     assert_int_equal(verify().checked, 0);
 }
 
-static void test_a_file_that_others_may_write(void **state)
+static void test_a_file_writable_by_others(void **state)
 {
     (void)state;
     char path[SCRATCH_PATH_SIZE];
@@ -945,7 +941,7 @@ static void test_parents_are_made(void **state)
     kiln_store_close(&deep);
 }
 
-/* Everything that a store creates below @path. */
+/* Makes a store create everything that it may create below @path, and checks the modes. */
 static void expect_modes(const char *path)
 {
     unsigned char *bytes;
@@ -991,8 +987,8 @@ static void test_modes_do_not_depend_on_the_umask(void **state)
     kiln_key_release(&key);
 }
 
-/* Files of others keep their mode, even if it makes them unusable. */
-static void test_modes_of_others_stay(void **state)
+/* Existing files keep their modes, even if these make the files unusable. */
+static void test_modes_of_other_files_stay(void **state)
 {
     (void)state;
     put(1);
@@ -1000,14 +996,14 @@ static void test_modes_of_others_stay(void **state)
     assert_int_equal(chmod(scratch_path(cache, "stats"), 0400), 0);
     kiln_store_close(&store);
     if (kiln_store_open(cache, NULL, &store, NULL) == KILN_OK) {
-        scratch_put(store, 2, 100); /* only root succeeds */
+        scratch_put(store, 2, 100); /* succeeds only as root */
     }
     assert_int_equal(mode_of(scratch_path(cache, "v1")), 0500);
     assert_int_equal(mode_of(scratch_path(cache, "stats")), 0400);
     assert_int_equal(chmod(scratch_path(cache, "v1"), 0700), 0);
 }
 
-static void test_the_tag_marks_no_directory_of_others(void **state)
+static void test_no_tag_in_the_directory_of_a_different_program(void **state)
 {
     (void)state;
     kiln_store *other = NULL;
@@ -1037,12 +1033,12 @@ static void test_hostile_directories(void **state)
     const char *place = scratch_path(scratch, "place");
     assert_int_equal(mkdir(place, 0700), 0);
     assert_int_equal(chmod(place, 0777), 0);
-    expect_denied(place, "place may be written by others (mode 0777)");
+    expect_denied(place, "place is writable by others (mode 0777)");
     assert_int_equal(mode_of(place), 0777);
     assert_int_equal(chmod(place, 0770), 0);
-    expect_denied(place, "place may be written by others (mode 0770)");
+    expect_denied(place, "place is writable by others (mode 0770)");
     assert_int_equal(chmod(place, 01777), 0);
-    expect_denied(place, "may be written by others");
+    expect_denied(place, "is writable by others");
 
     assert_int_equal(mkdir(scratch_path(scratch, "place/leaf"), 0700), 0);
     kiln_store *fine = NULL;
@@ -1050,7 +1046,7 @@ static void test_hostile_directories(void **state)
                      KILN_OK);
     kiln_store_close(&fine);
     assert_int_equal(chmod(place, 0777), 0);
-    expect_denied(scratch_path(scratch, "place/leaf"), "place may be written by others");
+    expect_denied(scratch_path(scratch, "place/leaf"), "place is writable by others");
     assert_int_equal(chmod(place, 0755), 0);
 
     write_whole(scratch_path(scratch, "file"), "", 0);
@@ -1082,7 +1078,7 @@ static void test_links_above(void **state)
     }
 }
 
-static void test_a_directory_of_someone_else(void **state)
+static void test_a_directory_of_a_different_user(void **state)
 {
     (void)state;
     if (geteuid() != 0) {
@@ -1126,7 +1122,7 @@ static void test_relative_locations(void **state)
     assert_int_equal(kiln_store_open("..", NULL, &relative, NULL), KILN_OK);
     kiln_store_close(&relative);
     assert_int_equal(chmod(scratch, 0777), 0);
-    expect_denied("./below", "may be written by others");
+    expect_denied("./below", "is writable by others");
     assert_int_equal(chdir(before), 0);
 }
 
@@ -1201,7 +1197,7 @@ static void test_a_readonly_store_writes_nothing(void **state)
     assert_int_equal(kiln_store_remove(store, key), KILN_E_READONLY);
     assert_int_equal(kiln_store_contains(store, key), KILN_OK);
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_UNSUPPORTED);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_E_READONLY);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_E_READONLY);
     assert_int_equal(trim_to(store, 0, NULL), KILN_E_READONLY);
     assert_int_equal(get_stat().totals.puts, 2);
     assert_int_equal(verify().checked, 2);
@@ -1216,7 +1212,7 @@ static void test_a_readonly_store_writes_nothing(void **state)
     kiln_key_release(&key);
 }
 
-static void test_a_readonly_store_of_roots(void **state)
+static void test_a_readonly_store_of_root(void **state)
 {
     (void)state;
     if (geteuid() != 0) {
@@ -1292,7 +1288,7 @@ static time_t use_of(uint64_t number)
     return stat.st_mtim.tv_sec;
 }
 
-static void test_uses_are_stamped_once_an_interval(void **state)
+static void test_uses_are_recorded_once_an_interval(void **state)
 {
     (void)state;
     put(1);
@@ -1318,7 +1314,7 @@ static void expect_size_known(void)
     assert_int_equal(totals.bytes, stat.bytes);
 }
 
-static void test_the_size_is_known_without_a_walk(void **state)
+static void test_the_size_is_known_without_counting(void **state)
 {
     (void)state;
     kiln_key *key = scratch_key(3);
@@ -1382,11 +1378,11 @@ static void test_a_store_of_size_zero(void **state)
     assert_int_equal(kiln_store_open(url, NULL, &store, NULL), KILN_OK);
     const kiln_stats delta = {.misses = 1};
     assert_int_equal(scratch_put(store, 2, 10), KILN_E_FULL);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_OK);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-static void test_sizes_are_counted_anew_where_the_totals_are_lost(void **state)
+static void test_lost_totals_are_recounted(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < 20; i++) {
@@ -1396,15 +1392,15 @@ static void test_sizes_are_counted_anew_where_the_totals_are_lost(void **state)
     assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
     reopen(100000, 0);
     const kiln_stats delta = {.misses = 1};
-    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_OK);
     while (access(scratch_path(cache, "v1/janitor/job"), F_OK) == 0) {
-        assert_int_equal(scratch_put(store, 19, 10000), KILN_OK); /* which continues with it */
+        assert_int_equal(scratch_put(store, 19, 10000), KILN_OK); /* this put continues the count */
     }
     assert_true(get_stat().bytes <= 100000);
     assert_int_equal(scratch_get(store, 19), KILN_OK);
 }
 
-static void test_room_is_made_where_no_totals_can_be_kept(void **state)
+static void test_room_is_made_without_totals(void **state)
 {
     (void)state;
     kiln_store_close(&store);
@@ -1466,7 +1462,7 @@ static void test_leftovers_of_dead_writers(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-/* The system's calls, except that the folder of requests can't be read. */
+/* Calls the system's function, but fails for the folder of requests. */
 static int open_all_but_requests(int directory, const char *path, int flags)
 {
     if (strcmp(path, "v1/requests") == 0) {
@@ -1563,7 +1559,7 @@ static void test_a_full_disk(void **state)
     assert_int_equal(leftovers, 0);
 }
 
-static void test_the_directory_is_removed_under_us(void **state)
+static void test_the_directory_is_removed_while_it_is_open(void **state)
 {
     (void)state;
     kiln_key *key = scratch_key(1);
@@ -1590,7 +1586,7 @@ static void test_the_directory_is_removed_under_us(void **state)
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
     kiln_lease_release(&lease);
     scratch_remove(cache);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_OK);
     assert_int_equal(get_stat().totals.misses, 1);
 
     scratch_remove(cache);
@@ -1600,7 +1596,7 @@ static void test_the_directory_is_removed_under_us(void **state)
     kiln_key_release(&key);
 }
 
-static void test_removals_cost_no_descriptors(void **state)
+static void test_removals_leak_no_descriptors(void **state)
 {
     (void)state;
     skip_where_chained();
@@ -1616,7 +1612,7 @@ static void test_removals_cost_no_descriptors(void **state)
     assert_int_equal(scratch_count_descriptors(), descriptors - 1);
 }
 
-/* Returns the store's descriptor of a file. */
+/* Returns the descriptor by which the store has a file open. */
 static int descriptor_of(const char *path)
 {
     struct stat wanted, found;
@@ -1631,7 +1627,8 @@ static int descriptor_of(const char *path)
     return -1;
 }
 
-/* Like an application that closes every descriptor that it does not know, and then opens its own.
+/* Acts like an application that closes every descriptor it did not open, and then opens its own
+ * files.
  */
 static void put_another_file_there(int file, const char *path)
 {
@@ -1653,15 +1650,15 @@ static void test_the_directorys_descriptor_is_taken_away(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
     put(2);
     assert_int_equal(scratch_get(store, 2), KILN_OK);
-    assert_int_equal(rmdir(other), 0); /* it is still empty */
+    assert_int_equal(rmdir(other), 0); /* the directory is still empty */
 
     kiln_store_close(&store);
     assert_int_equal(fcntl(file, F_GETFD), 0); /* and still open */
     close(file);
 }
 
-/* A store whose directory was removed, and whose descriptor's number now belongs to another store's
- * directory, which has entry 1. Returns the number. */
+/* Removes the store's directory, and gives the number of its descriptor to the directory of a
+ * different store, which has entry 1. Returns the number. */
 static int lose_the_directory(char other[SCRATCH_PATH_SIZE])
 {
     reopen(0, KILN_STORE_NO_CREATE);
@@ -1686,7 +1683,7 @@ static int count_found(const char *path, const struct stat *stat, int kind, stru
     return 0;
 }
 
-/* The number of files and folders below a folder, including it. */
+/* Returns the number of files and folders below a folder, including the folder. */
 static unsigned count_below(const char *path)
 {
     found_files = 0;
@@ -1694,7 +1691,7 @@ static unsigned count_below(const char *path)
     return found_files;
 }
 
-static void test_nothing_is_done_in_anothers_directory(void **state)
+static void test_directory_of_another_store_is_left_alone(void **state)
 {
     (void)state;
     skip_where_chained();
@@ -1711,7 +1708,7 @@ static void test_nothing_is_done_in_anothers_directory(void **state)
     assert_int_equal(scratch_put(store, 2, 1000), KILN_E_IO);
     assert_int_equal(kiln_store_remove(store, key), KILN_E_IO);
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_IO);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_E_IO);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_E_IO);
     assert_int_equal(kiln_store_each(store, list_item, &list), KILN_E_IO);
     assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_E_IO);
     assert_int_equal(trim_to(store, 0, NULL), KILN_E_IO);
@@ -1725,7 +1722,7 @@ static void test_nothing_is_done_in_anothers_directory(void **state)
     assert_int_equal(close(file), 0);
 }
 
-static void test_damage_is_not_counted_in_anothers_directory(void **state)
+static void test_damage_is_not_counted_in_another_stores_directory(void **state)
 {
     (void)state;
     skip_where_chained();
@@ -1752,7 +1749,7 @@ static void test_damage_is_not_counted_in_anothers_directory(void **state)
     assert_int_equal(totals.counters.corrupt, 0);
 }
 
-/* A directory in the place of a removed one is trusted no more than one that a store is opened in.
+/* A directory that replaces a removed one is checked like a directory in which a store is opened.
  */
 static void test_a_link_in_a_revived_directory(void **state)
 {
@@ -1787,11 +1784,11 @@ static void test_walks_look_after_the_descriptor_too(void **state)
     put_another_file_there(file, scratch_path(scratch, "other"));
     assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_int_equal(scratch_get(store, 1), KILN_MISS);
-    assert_int_equal(rmdir(scratch_path(scratch, "other")), 0); /* it is still empty */
+    assert_int_equal(rmdir(scratch_path(scratch, "other")), 0); /* the directory is still empty */
     close(file);
 }
 
-static void test_the_descriptor_of_a_beginning_is_taken_away(void **state)
+static void test_the_working_directorys_descriptor_is_taken_away(void **state)
 {
     (void)state;
     char before[SCRATCH_PATH_SIZE];
@@ -1818,7 +1815,7 @@ static void test_a_leases_descriptor_is_taken_away(void **state)
     kiln_lease *lease = NULL;
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
     int file = descriptor_of(scratch_path(cache, "lease"));
-    assert_true(file >= 48); /* out of the application's way … */
+    assert_true(file >= 48); /* outside the numbers that the application uses … */
     assert_true(file < 64);  /* … in the range that a process has initially */
     put_another_file_there(file, "/dev/null");
     kiln_lease_release(&lease);
@@ -1827,7 +1824,7 @@ static void test_a_leases_descriptor_is_taken_away(void **state)
     kiln_key_release(&key);
 }
 
-/* A thread that reopens the directory, and waits on the way until it is released. */
+/* A thread that reopens the directory waits between two system calls until the test releases it. */
 static atomic_int has_entered, may_go_on;
 
 static int openat_that_waits(int directory, const char *path, int flags, mode_t mode)
@@ -1847,7 +1844,7 @@ static void *put_one(void *status)
     return NULL;
 }
 
-static void test_a_child_revives_what_a_thread_of_its_parent_was_reviving(void **state)
+static void test_a_child_reopens_what_a_thread_of_its_parent_was_reopening(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1867,9 +1864,9 @@ static void test_a_child_revives_what_a_thread_of_its_parent_was_reviving(void *
     while (!atomic_load(&has_entered)) {
         usleep(1000);
     }
-    assert_int_equal(scratch_put(store, 2, 10), KILN_E_IO); /* one at a time */
+    assert_int_equal(scratch_put(store, 2, 10), KILN_E_IO); /* while another thread reopens it */
     assert_int_equal(scratch_put(lost, 2, 10), KILN_E_IO);
-    assert_int_equal(rmdir(scratch_path(scratch, "other")), 0); /* it is still empty */
+    assert_int_equal(rmdir(scratch_path(scratch, "other")), 0); /* the directory is still empty */
     const pid_t child = fork();
     if (child == 0) {
         kilni_os_replace(NULL);
@@ -1908,7 +1905,7 @@ static void test_locations(void **state)
     expect_open(NULL, KILN_E_INVALID, "no location");
     expect_open("", KILN_E_INVALID, "no location");
     expect_open("cache", KILN_E_PARSE, "\"cache\"");
-    expect_open("redis://host", KILN_E_UNSUPPORTED, "\"redis\"");
+    expect_open("gopher://host", KILN_E_UNSUPPORTED, "\"gopher\"");
     expect_open("file:tmp", KILN_E_PARSE, "file:tmp");
     expect_open("file:./tmp", KILN_E_PARSE, "file:./tmp");
     expect_open("file:", KILN_E_PARSE, "file:///path");
@@ -1965,7 +1962,7 @@ static void test_locations(void **state)
     assert_true(exists(scratch_path(scratch, "plain%20?name")));
 }
 
-static void test_a_url_goes_before_parameters(void **state)
+static void test_a_url_overrides_parameters(void **state)
 {
     (void)state;
     char url[SCRATCH_PATH_SIZE * 2];
@@ -2006,7 +2003,7 @@ static void count_line(void *user, kiln_log_level level, const char *text)
     ++*(int *)user;
 }
 
-static void test_the_log_says_it_once(void **state)
+static void test_the_log_reports_it_once(void **state)
 {
     (void)state;
     char path[SCRATCH_PATH_SIZE];
@@ -2109,7 +2106,7 @@ static void test_other_files_than_statistics(void **state)
     assert_int_equal(kiln_stats_add_to_file(scratch_path(scratch, "fifo"), &delta), KILN_E_DENIED);
 }
 
-/* A later version appends fields, which must survive our changes. */
+/* A later version appends fields, which this version must preserve. */
 static void test_later_statistics_files(void **state)
 {
     (void)state;
@@ -2125,7 +2122,7 @@ static void test_later_statistics_files(void **state)
     assert_memory_equal(bytes, "KILNSTAT\x01\0\0\0", 12);
     assert_int_equal(bytes[12], 2 + KILNI_STATS_COUNT);
     assert_int_equal(size, 16 + 8 * (2 + KILNI_STATS_COUNT) + 8);
-    assert_int_equal(bytes[16 + 8 * 2], 1); /* hits_memory, the first after the sizes */
+    assert_int_equal(bytes[16 + 8 * 2], 1); /* hits_memory, the first field after the sizes */
     memcpy(grown, bytes, size - 8);
     grown[12]++;
     memcpy(grown + size - 8, later, 8);
@@ -2241,39 +2238,39 @@ int main(void)
         TEST(test_every_truncation_is_found),
         TEST(test_damage_is_counted_and_replaced),
         TEST(test_damage_is_counted_without_a_put),
-        TEST(test_a_file_that_others_may_write),
+        TEST(test_a_file_writable_by_others),
         TEST(test_no_create),
         TEST(test_a_readonly_store_writes_nothing),
-        TEST(test_a_readonly_store_of_roots),
+        TEST(test_a_readonly_store_of_root),
         TEST(test_trim_removes_what_was_used_least_recently),
         TEST(test_a_get_is_a_use),
-        TEST(test_uses_are_stamped_once_an_interval),
-        TEST(test_the_size_is_known_without_a_walk),
+        TEST(test_uses_are_recorded_once_an_interval),
+        TEST(test_the_size_is_known_without_counting),
         TEST(test_a_put_makes_room),
         TEST(test_one_entry_may_fill_the_store),
         TEST(test_a_store_of_size_zero),
-        TEST(test_sizes_are_counted_anew_where_the_totals_are_lost),
-        TEST(test_room_is_made_where_no_totals_can_be_kept),
+        TEST(test_lost_totals_are_recounted),
+        TEST(test_room_is_made_without_totals),
         TEST(test_one_janitor_at_a_time),
         TEST(test_leftovers_of_dead_writers),
         TEST(test_leftovers_were_never_counted),
         TEST(test_a_full_disk),
-        TEST(test_the_directory_is_removed_under_us),
-        TEST(test_removals_cost_no_descriptors),
+        TEST(test_the_directory_is_removed_while_it_is_open),
+        TEST(test_removals_leak_no_descriptors),
         TEST(test_the_directorys_descriptor_is_taken_away),
-        TEST(test_nothing_is_done_in_anothers_directory),
-        TEST(test_damage_is_not_counted_in_anothers_directory),
+        TEST(test_directory_of_another_store_is_left_alone),
+        TEST(test_damage_is_not_counted_in_another_stores_directory),
         TEST(test_a_link_in_a_revived_directory),
         TEST(test_walks_look_after_the_descriptor_too),
-        TEST(test_the_descriptor_of_a_beginning_is_taken_away),
+        TEST(test_the_working_directorys_descriptor_is_taken_away),
         TEST(test_a_leases_descriptor_is_taken_away),
-        TEST(test_a_child_revives_what_a_thread_of_its_parent_was_reviving),
-        TEST(test_the_log_says_it_once),
+        TEST(test_a_child_reopens_what_a_thread_of_its_parent_was_reopening),
+        TEST(test_the_log_reports_it_once),
         TEST(test_threads),
         TEST(test_threads_while_the_directory_is_removed),
     };
     const struct CMUnitTest of_kiln[] = {
-        TEST(test_a_put_asks_little_of_the_system),
+        TEST(test_a_put_makes_few_system_calls),
         TEST(test_no_store),
         TEST(test_wrong_arguments),
         TEST(test_another_key_of_the_same_digest),
@@ -2285,16 +2282,16 @@ int main(void)
         TEST(test_layout),
         TEST(test_parents_are_made),
         TEST(test_modes_do_not_depend_on_the_umask),
-        TEST(test_modes_of_others_stay),
-        TEST(test_the_tag_marks_no_directory_of_others),
+        TEST(test_modes_of_other_files_stay),
+        TEST(test_no_tag_in_the_directory_of_a_different_program),
         TEST(test_hostile_directories),
         TEST(test_links_above),
-        TEST(test_a_directory_of_someone_else),
+        TEST(test_a_directory_of_a_different_user),
         TEST(test_a_link_in_the_place_of_the_entries),
         TEST(test_relative_locations),
         TEST(test_foreign_files_are_untouched),
         TEST(test_locations),
-        TEST(test_a_url_goes_before_parameters),
+        TEST(test_a_url_overrides_parameters),
         TEST(test_parameters_of_other_versions),
         TEST(test_statistics_files),
         TEST(test_damaged_statistics_files),

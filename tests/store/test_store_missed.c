@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The last miss: noted if requested, bounded, and trusted no more than an entry.
+ * The last miss is recorded if requested, has a bounded size, and is checked like an entry.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <errno.h>
 #include <time.h>
 
 #include "os/os.h"
-#include "store/missed.h"
+#include "store/last_miss.h"
 #include "store/store.h"
 #include "support/failing_malloc.h"
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static char missed_path[SCRATCH_DIRECTORY_SIZE + 16];
 static kiln_store *store;
 
@@ -25,20 +23,16 @@ static kiln_status open_with(uint32_t flags, kiln_store **ret_store)
 
 static int set_up(void **state)
 {
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    cache_set_up(state);
     snprintf(missed_path, sizeof missed_path, "%s/missed", cache);
     return open_with(KILN_STORE_NOTE_MISSES, &store) == KILN_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     kilni_os_replace(NULL);
     kiln_store_close(&store);
-    scratch_remove(scratch);
-    return 0;
+    return cache_tear_down(state);
 }
 
 static void note(kiln_store *where, uint64_t number)
@@ -53,7 +47,8 @@ static kiln_status read_last(kiln_key **ret_key, int64_t *ret_missed_s)
     return kiln_store_get_last_miss(store, ret_key, ret_missed_s);
 }
 
-/* Checks that the last miss is the key of a number. Returns any other answer. */
+/* Reads the last miss, and checks that its key is that of a number. Returns the status of the
+ * read. */
 static kiln_status last_is(uint64_t number)
 {
     kiln_key *key = NULL;
@@ -74,7 +69,7 @@ static bool exists(const char *path)
     return lstat(path, &stat) == 0;
 }
 
-static void test_the_last_one_stays(void **state)
+static void test_only_the_last_miss_is_kept(void **state)
 {
     (void)state;
     const int64_t before_s = time(NULL);
@@ -94,8 +89,8 @@ static void test_the_last_one_stays(void **state)
     kilni_store_note_miss(NULL, NULL);
 }
 
-/* It is not an entry: nothing lists, counts or removes it. */
-static void test_it_is_no_entry(void **state)
+/* The last miss is not an entry: nothing lists, counts or removes it. */
+static void test_the_last_miss_is_not_an_entry(void **state)
 {
     (void)state;
     note(store, 1);
@@ -108,7 +103,7 @@ static void test_it_is_no_entry(void **state)
     assert_int_equal(last_is(1), KILN_OK);
 }
 
-static void test_nothing_is_noted_unasked(void **state)
+static void test_nothing_is_noted_unless_requested(void **state)
 {
     (void)state;
     static const uint32_t flags[] = {0, KILN_STORE_READONLY,
@@ -122,7 +117,7 @@ static void test_nothing_is_noted_unasked(void **state)
     }
 }
 
-/* A key of one short part and @count parts of @size bytes. */
+/* Returns a key of one short part and @count parts of @size bytes. */
 static kiln_key *large_key(size_t count, size_t size)
 {
     kiln_key_builder *builder = NULL;
@@ -157,7 +152,7 @@ static void expect_noted(size_t count, size_t size, bool is_noted)
         assert_int_equal(part.size, 3);
         assert_memory_equal(part.bytes, "-O2", 3);
         assert_int_equal(lstat(missed_path, &stat), 0);
-        assert_true(stat.st_size <= (off_t)KILNI_MISSED_MAX_BYTES);
+        assert_true(stat.st_size <= (off_t)KILNI_LAST_MISS_MAX_BYTES);
     }
     kiln_key_release(&last);
     kiln_key_release(&key);
@@ -184,7 +179,7 @@ static void test_damage(void **state)
     note(store, 2);
     assert_int_equal(last_is(2), KILN_OK);
     assert_int_equal(lstat(missed_path, &stat), 0);
-    assert_true(stat.st_size <= (off_t)KILNI_MISSED_MAX_BYTES);
+    assert_true(stat.st_size <= (off_t)KILNI_LAST_MISS_MAX_BYTES);
 }
 
 static void test_files_that_are_not_trusted(void **state)
@@ -210,7 +205,7 @@ static void test_files_that_are_not_trusted(void **state)
     assert_int_equal(last_is(1), KILN_OK);
 }
 
-static void test_a_file_of_somebody_else_stays(void **state)
+static void test_a_file_of_a_different_user_stays(void **state)
 {
     (void)state;
     static const char *const contents[] = {"what I missed", "KILN", "K"};
@@ -242,7 +237,7 @@ static void open_with_key_file(void)
     assert_int_equal(kiln_store_open(cache, &params, &store, NULL), KILN_OK);
 }
 
-static void test_it_is_signed(void **state)
+static void test_the_last_miss_is_signed(void **state)
 {
     (void)state;
     note(store, 1);
@@ -252,8 +247,9 @@ static void test_it_is_signed(void **state)
     assert_int_equal(last_is(2), KILN_OK);
 }
 
-/* A writer that can't sign has no valid entry in the store. */
-static void test_it_is_no_entry_of_that_key(void **state)
+/* A user who can't sign, but renames the signed miss to the name of its key's entry, gets no valid
+ * entry. */
+static void test_a_renamed_miss_is_not_an_entry(void **state)
 {
     (void)state;
     char path[SCRATCH_PATH_SIZE];
@@ -267,8 +263,8 @@ static void test_it_is_no_entry_of_that_key(void **state)
     assert_int_equal(last_is(2), KILN_OK);
 }
 
-/* An entry of any other kind in its place is not a miss. */
-static void test_another_entry_tells_of_none(void **state)
+/* If an entry of a different kind has the name of the last miss, no miss is reported. */
+static void test_another_entry_reports_no_reads(void **state)
 {
     (void)state;
     char path[SCRATCH_PATH_SIZE];
@@ -354,16 +350,16 @@ static void test_the_system_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_the_last_one_stays),
-        TEST(test_it_is_no_entry),
-        TEST(test_nothing_is_noted_unasked),
+        TEST(test_only_the_last_miss_is_kept),
+        TEST(test_the_last_miss_is_not_an_entry),
+        TEST(test_nothing_is_noted_unless_requested),
         TEST(test_long_parts_are_kept_as_digests),
         TEST(test_damage),
         TEST(test_files_that_are_not_trusted),
-        TEST(test_a_file_of_somebody_else_stays),
-        TEST(test_it_is_signed),
-        TEST(test_it_is_no_entry_of_that_key),
-        TEST(test_another_entry_tells_of_none),
+        TEST(test_a_file_of_a_different_user_stays),
+        TEST(test_the_last_miss_is_signed),
+        TEST(test_a_renamed_miss_is_not_an_entry),
+        TEST(test_another_entry_reports_no_reads),
         TEST(test_memory_runs_out),
         TEST(test_the_system_fails),
     };

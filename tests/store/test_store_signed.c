@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stores with a signing key: what they sign, what they accept, and which key files they accept.
+ * Stores with a signing key: which entries they sign, and which entries and key files they accept.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <errno.h>
 
@@ -12,8 +12,6 @@
 #include "store/store.h"
 #include "support/failing_malloc.h"
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static char key_file[SCRATCH_DIRECTORY_SIZE + 8];
 static char other_key_file[SCRATCH_DIRECTORY_SIZE + 8];
 static kiln_store *with_key, *without_key;
@@ -38,9 +36,7 @@ static void write_file(const char *path, const void *bytes, size_t size, mode_t 
 
 static int set_up(void **state)
 {
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    cache_set_up(state);
     snprintf(key_file, sizeof key_file, "%s/key", scratch);
     snprintf(other_key_file, sizeof other_key_file, "%s/other", scratch);
     write_file(key_file, "0123456789abcdef0123456789abcdef", 32, 0600);
@@ -53,12 +49,10 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     kilni_os_replace(NULL);
     kiln_store_close(&with_key);
     kiln_store_close(&without_key);
-    scratch_remove(scratch);
-    return 0;
+    return cache_tear_down(state);
 }
 
 static bool exists(const char *path)
@@ -69,7 +63,7 @@ static bool exists(const char *path)
 
 /* ---- accepted entries ---- */
 
-static void test_what_is_put_is_signed(void **state)
+static void test_puts_are_signed(void **state)
 {
     (void)state;
     assert_int_equal(scratch_put(with_key, 1, 5000), KILN_OK);
@@ -84,7 +78,7 @@ static void test_what_is_put_is_signed(void **state)
     kiln_key_release(&wanted);
 }
 
-static void test_what_is_not_signed_is_a_miss(void **state)
+static void test_unsigned_entry_is_a_miss(void **state)
 {
     (void)state;
     assert_int_equal(scratch_put(without_key, 1, 5000), KILN_OK);
@@ -94,7 +88,7 @@ static void test_what_is_not_signed_is_a_miss(void **state)
     assert_int_equal(scratch_get(with_key, 1), KILN_OK);
 }
 
-static void test_what_another_key_signed_is_a_miss(void **state)
+static void test_entry_signed_with_another_key_is_a_miss(void **state)
 {
     (void)state;
     kiln_store *other = NULL;
@@ -107,7 +101,7 @@ static void test_what_another_key_signed_is_a_miss(void **state)
     kiln_store_close(&other);
 }
 
-/* Moves the files of a number in a folder of pairs. */
+/* Moves the files of one number in a folder of pairs to a different number. */
 static void move_pair(const char *from, unsigned number, const char *to, unsigned new_number)
 {
     static const char *const suffixes[][2] = {{".src", ".bin"}, {"", NULL}};
@@ -120,8 +114,8 @@ static void move_pair(const char *from, unsigned number, const char *to, unsigne
     }
 }
 
-/* Of two pairs of one key, the signed one counts. */
-static void test_an_unsigned_pair_hides_no_signed_one(void **state)
+/* If two pairs have the same key, the signed one is found. */
+static void test_an_unsigned_pair_does_not_hide_a_signed_one(void **state)
 {
     (void)state;
     char folder[SCRATCH_PATH_SIZE];
@@ -138,7 +132,7 @@ static void test_an_unsigned_pair_hides_no_signed_one(void **state)
     assert_int_equal(scratch_get(with_key, 1), KILN_OK);
 }
 
-static void test_it_is_counted_once(void **state)
+static void test_an_unauthenticated_get_is_counted_once(void **state)
 {
     (void)state;
     assert_int_equal(scratch_put(without_key, 1, 100), KILN_OK);
@@ -146,7 +140,8 @@ static void test_it_is_counted_once(void **state)
     kiln_key *key = scratch_key(1);
     kiln_entry *entry = NULL;
     size_t fill;
-    assert_int_equal(kilni_store_find(with_key, key, true, &entry, &fill), KILN_E_UNAUTHENTICATED);
+    assert_int_equal(kilni_store_find(with_key, key, NULL, true, &entry, &fill),
+                     KILN_E_UNAUTHENTICATED);
     assert_null(entry);
     kiln_key_release(&key);
     kiln_stats counts;
@@ -178,7 +173,7 @@ static void count_unsigned(void *user, kiln_item *item, kiln_status status, cons
     ++*(int *)user;
 }
 
-static void test_walks_believe_no_more(void **state)
+static void test_walks_trust_no_more_than_gets(void **state)
 {
     (void)state;
     assert_int_equal(scratch_put(without_key, 1, 100), KILN_OK);
@@ -216,8 +211,8 @@ static unsigned char *read_entry_file(uint64_t number, char path[SCRATCH_PATH_SI
     return bytes;
 }
 
-/* A user that can write to the file can correct every checksum, but can't sign. */
-static void test_no_forged_byte_is_believed(void **state)
+/* A user who can write to the file can correct every checksum, but cannot sign. */
+static void test_no_forged_byte_is_accepted(void **state)
 {
     (void)state;
     char path[SCRATCH_PATH_SIZE];
@@ -240,7 +235,8 @@ static void test_no_forged_byte_is_believed(void **state)
     free(bytes);
 }
 
-/* The same entry without its signature is sound. */
+/* The test removes the signature and everything that refers to it, so without a signing key the
+ * entry would be valid. */
 static void test_a_removed_signature_is_missed(void **state)
 {
     (void)state;
@@ -255,7 +251,7 @@ static void test_a_removed_signature_is_missed(void **state)
     assert_int_equal(scratch_get(with_key, 1), KILN_E_UNAUTHENTICATED);
 }
 
-static void test_an_entry_of_another_key_is_none_of_this(void **state)
+static void test_entry_of_another_key_is_ignored(void **state)
 {
     (void)state;
     char from[SCRATCH_PATH_SIZE], to[SCRATCH_PATH_SIZE];
@@ -303,7 +299,7 @@ static void test_memory_runs_out(void **state)
 
 /* ---- key files ---- */
 
-/* Nothing is opened without the key, and nothing is created. */
+/* Checks that without the key no store is opened and no file is created. */
 static void expect_refused(const char *path, kiln_status expected, const char *text)
 {
     kiln_store *opened = NULL;
@@ -327,7 +323,7 @@ static void test_key_files_that_are_refused(void **state)
     const char *path = scratch_path(scratch, "bad");
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         write_file(path, bytes, 32, modes[i]);
-        expect_refused(path, KILN_E_DENIED, "others may read or write it");
+        expect_refused(path, KILN_E_DENIED, "is readable or writable by others");
     }
     static const size_t sizes[] = {0, 1, 31, 33, 64};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -351,7 +347,7 @@ static void test_key_files_that_are_refused(void **state)
     expect_refused("./key", KILN_E_INVALID, "absolute");
 }
 
-static void test_key_files_that_are_taken(void **state)
+static void test_key_files_that_are_accepted(void **state)
 {
     (void)state;
     kiln_store *opened = NULL;
@@ -367,17 +363,17 @@ static uid_t somebody_else(void)
     return getuid() + 1;
 }
 
-static void test_a_key_file_of_someone_else(void **state)
+static void test_a_key_file_of_a_different_user(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
     table.geteuid = somebody_else;
     kilni_os_replace(&table);
-    expect_refused(key_file, KILN_E_DENIED, "belongs to another user");
+    expect_refused(key_file, KILN_E_DENIED, "belongs to a different user");
     kilni_os_replace(NULL);
     if (geteuid() == 0) {
         assert_int_equal(chown(key_file, 12345, 12345), 0);
-        expect_refused(key_file, KILN_E_DENIED, "belongs to another user");
+        expect_refused(key_file, KILN_E_DENIED, "belongs to a different user");
     }
 }
 
@@ -401,7 +397,7 @@ static ssize_t ending_read(int file, void *buffer, size_t size)
     return 0;
 }
 
-static void test_key_files_that_can_not_be_read(void **state)
+static void test_key_files_that_cannot_be_read(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -417,7 +413,7 @@ static void test_key_files_that_can_not_be_read(void **state)
     assert_int_equal(scratch_count_descriptors(), before);
 }
 
-static void test_a_url_goes_before_parameters(void **state)
+static void test_a_url_overrides_parameters(void **state)
 {
     (void)state;
     char url[SCRATCH_PATH_SIZE];
@@ -440,24 +436,24 @@ static void test_a_url_goes_before_parameters(void **state)
 int main(void)
 {
     const struct CMUnitTest in_each_layout[] = {
-        TEST(test_what_is_put_is_signed),
-        TEST(test_what_is_not_signed_is_a_miss),
-        TEST(test_what_another_key_signed_is_a_miss),
-        TEST(test_an_unsigned_pair_hides_no_signed_one),
-        TEST(test_it_is_counted_once),
-        TEST(test_walks_believe_no_more),
+        TEST(test_puts_are_signed),
+        TEST(test_unsigned_entry_is_a_miss),
+        TEST(test_entry_signed_with_another_key_is_a_miss),
+        TEST(test_an_unsigned_pair_does_not_hide_a_signed_one),
+        TEST(test_an_unauthenticated_get_is_counted_once),
+        TEST(test_walks_trust_no_more_than_gets),
     };
     const struct CMUnitTest tests[] = {
-        TEST(test_no_forged_byte_is_believed),
+        TEST(test_no_forged_byte_is_accepted),
         TEST(test_a_removed_signature_is_missed),
-        TEST(test_an_entry_of_another_key_is_none_of_this),
+        TEST(test_entry_of_another_key_is_ignored),
         TEST(test_the_key_file_is_read_once),
         TEST(test_memory_runs_out),
         TEST(test_key_files_that_are_refused),
-        TEST(test_key_files_that_are_taken),
-        TEST(test_a_key_file_of_someone_else),
-        TEST(test_key_files_that_can_not_be_read),
-        TEST(test_a_url_goes_before_parameters),
+        TEST(test_key_files_that_are_accepted),
+        TEST(test_a_key_file_of_a_different_user),
+        TEST(test_key_files_that_cannot_be_read),
+        TEST(test_a_url_overrides_parameters),
     };
     static const char *const layouts[] = {"sycl", "onednn", "kiln"};
     int failed = 0;

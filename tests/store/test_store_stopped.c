@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A process is stopped while it holds the lock of a statistics file. No other process waits long
- * for it; numbers that can't be added meanwhile are added later. Time passes only by sleeping here,
- * so the waiting time is known exactly.
+ * for the lock, and counts that can't be added meanwhile are added later. In this test, time passes
+ * only when the store sleeps, so the waiting time is known exactly.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,12 +20,10 @@
 #define LONGEST_WAIT_NS 5000000u
 #define SECOND_NS UINT64_C(1000000000)
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static char statistics[SCRATCH_DIRECTORY_SIZE + 16];
 static pid_t holder;
 
-/* By any thread. */
+/* Read and changed by any thread. */
 static _Atomic uint64_t now_ns, slept_ns;
 
 static int sleeping_clock(clockid_t clock, struct timespec *ret_time)
@@ -50,9 +48,7 @@ static int counted_sleep(const struct timespec *duration, struct timespec *remai
 
 static int set_up(void **state)
 {
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    cache_set_up(state);
     snprintf(statistics, sizeof statistics, "%s/stats", cache);
     static kilni_os_table table;
     table = *kilni_os_system();
@@ -65,7 +61,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* The lock ends with its process. */
+/* Kills the process that holds the lock, which releases the lock. */
 static void kill_holder(void)
 {
     if (holder > 0) {
@@ -77,11 +73,9 @@ static void kill_holder(void)
 
 static int tear_down(void **state)
 {
-    (void)state;
     kill_holder();
     kilni_os_replace(NULL);
-    scratch_remove(scratch);
-    return 0;
+    return cache_tear_down(state);
 }
 
 /* Starts a process that takes the lock of a file and is then stopped. */
@@ -139,7 +133,7 @@ static void test_puts_wait_once_and_are_counted_later(void **state)
     assert_int_equal(stat.totals.puts, 19);
     assert_int_equal(waited(), 0);
 
-    /* After a while one put tries again; the next ones wait longer before they try. */
+    /* After a while a put tries again. The pauses between such attempts grow. */
     now_ns += SECOND_NS;
     assert_int_equal(scratch_put(store, 20, 100), KILN_OK);
     assert_in_range(waited(), 1, LONGEST_WAIT_NS);
@@ -156,7 +150,7 @@ static void test_puts_wait_once_and_are_counted_later(void **state)
     kiln_store_close(&store);
 }
 
-static void test_what_is_owed_is_told_at_the_end(void **state)
+static void test_pending_notices_are_sent_at_the_end(void **state)
 {
     (void)state;
     const kiln_stats delta = {.builds = 3};
@@ -164,7 +158,7 @@ static void test_what_is_owed_is_told_at_the_end(void **state)
     assert_int_equal(scratch_put(store, 1, 100), KILN_OK);
     start_holder(statistics);
     assert_int_equal(scratch_put(store, 2, 100), KILN_OK);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_OK);
     kiln_key *key = scratch_key(1);
     assert_int_equal(kiln_store_remove(store, key), KILN_OK);
     kiln_key_release(&key);
@@ -224,8 +218,7 @@ static void test_a_get_through_a_chain(void **state)
     assert_int_equal(totals().puts, 4);
 }
 
-/* The store's counters, those in a file of its own, and those given to the store when it is closed.
- */
+/* The writer has counts to add to a separate file, and the store adds its own when it is closed. */
 static void test_the_end_of_a_writer(void **state)
 {
     (void)state;
@@ -254,7 +247,7 @@ static void test_readers_do_not_wait(void **state)
     assert_in_range(waited(), 1, LONGEST_WAIT_NS);
     assert_int_equal(totals().builds, 3);
 
-    /* A file that is incomplete now may be complete in a moment. */
+    /* The checksum is wrong now. A writer may be in the middle of a change, so the reader waits. */
     const int file = open(statistics, O_WRONLY);
     assert_int_equal(pwrite(file, "x", 1, 40), 1);
     close(file);
@@ -268,7 +261,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_puts_wait_once_and_are_counted_later),
-        TEST(test_what_is_owed_is_told_at_the_end),
+        TEST(test_pending_notices_are_sent_at_the_end),
         TEST(test_a_store_that_evicts_nothing),
         TEST(test_a_get_through_a_chain),
         TEST(test_the_end_of_a_writer),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The writer's thread. If a test needs it to stand still, a gate in the place of the call that
- * publishes an entry delays it.
+ * Tests the writer's thread. A test can pause this thread by a gate, which replaces the system call
+ * that publishes an entry.
  */
 #include "support/store_scene.h"
 
@@ -33,12 +33,12 @@ static kilni_writer *writer;
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
 static bool gate_is_closed;
-static long publishing_ns; /* how long it takes at least */
+static long publishing_ns; /* the least time that publishing takes */
 static unsigned waiting_at_gate;
 static char published[16][64]; /* names, in order */
 static unsigned published_count;
 
-/* Delays entries, whose names are digests; all other renames pass. */
+/* Delays the renames of entries, whose names are digests, and no others. */
 static int gated_renameat(int from, const char *old_path, int to, const char *new_path)
 {
     if (strlen(new_path) != KILN_DIGEST_TEXT_SIZE - 1) {
@@ -60,8 +60,8 @@ static int gated_renameat(int from, const char *old_path, int to, const char *ne
     return kilni_os_system()->renameat(from, old_path, to, new_path);
 }
 
-/* The addition (release) pairs with the load (acquire) of a thread that has seen a thread end that
- * it can't join. */
+/* Incremented with release order, and loaded with acquire order by a thread that waits for a thread
+ * that it can't join. */
 static _Atomic unsigned closed_count;
 
 static int counted_close(int file)
@@ -163,7 +163,8 @@ static bool read_task_file(const char *task, const char *name, char *text, size_
     return true;
 }
 
-/* Returns whether the writer's thread runs, and in @status what the system reports about it. */
+/* Returns whether the writer's thread runs, and in @status the content of its file "status" in
+ * /proc. */
 static bool find_thread(char *status, size_t size)
 {
     DIR *listing = opendir("/proc/self/task");
@@ -210,8 +211,8 @@ static void *do_nothing(void *unused)
     return unused;
 }
 
-/* No earlier test has started a thread. */
-static void test_a_spared_thread(void **state)
+/* Must run before any test that starts a thread. */
+static void test_single_threaded_puts_start_no_thread(void **state)
 {
     (void)state;
     if (!__libc_single_threaded) {
@@ -266,7 +267,7 @@ static void test_a_fill_waits_for_a_put_or_a_drain(void **state)
         kiln_key *key = scratch_key(i);
         kiln_entry *entry = NULL;
         size_t fill = 0;
-        assert_int_equal(kilni_store_find(tiers, key, false, &entry, &fill), KILN_OK);
+        assert_int_equal(kilni_store_find(tiers, key, NULL, false, &entry, &fill), KILN_OK);
         assert_int_not_equal(fill, 0);
         kilni_writer_fill(filler, fill, key, entry);
         assert_int_equal(scratch_get(first, i), KILN_MISS);
@@ -324,7 +325,7 @@ static void test_the_queue_is_bounded(void **state)
     assert_int_equal(read_totals().dropped, 2);
 }
 
-static void test_one_large_entry_is_taken(void **state)
+static void test_one_large_entry_is_accepted(void **state)
 {
     (void)state;
     assert_int_equal(put(1, QUEUE_BYTES * 5, NULL), KILN_OK);
@@ -332,7 +333,7 @@ static void test_one_large_entry_is_taken(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-static void test_what_the_store_refuses_is_dropped(void **state)
+static void test_refused_entry_is_dropped(void **state)
 {
     (void)state;
     kilni_writer_free(&writer, FOREVER_NS);
@@ -348,7 +349,7 @@ static void test_what_the_store_refuses_is_dropped(void **state)
     assert_int_equal(read_statistics().puts, 1);
 }
 
-static void test_leases_are_kept_until_the_entry_is_there(void **state)
+static void test_leases_are_held_until_the_entry_is_stored(void **state)
 {
     (void)state;
     kiln_key *key = scratch_key(1);
@@ -398,7 +399,7 @@ static void test_a_drain_ends_in_time(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-/* Opens the gate when the lease of a dropped entry has been released. */
+/* Opens the gate as soon as the lease of a dropped entry is released. */
 static void *open_gate_after_the_drop(void *key)
 {
     kiln_lease *lease = NULL;
@@ -437,7 +438,7 @@ static void test_free_drops_what_is_left(void **state)
     kiln_key_release(&key);
 }
 
-/* A store whose log callback frees the writer, on the writer's own thread. */
+/* The log callback of this store frees the writer, on the writer's own thread. */
 typedef struct self_closing {
     kilni_writer *writer;
     sem_t has_begun, may_go_on, has_ended;
@@ -480,7 +481,7 @@ static void block_entry(const char *directory, uint64_t number)
     fclose(file);
 }
 
-static void test_its_own_thread_closes_it(void **state)
+static void test_a_writer_freed_by_its_own_thread(void **state)
 {
     (void)state;
     self_closing closing = {.writer = NULL};
@@ -508,7 +509,7 @@ static void test_its_own_thread_closes_it(void **state)
     assert_true(has_no_thread());
     assert_true(atomic_load_explicit(&closed_count, memory_order_acquire) > 0);
     assert_int_equal(scratch_count_descriptors(), descriptors);
-    /* The entries queued after it are there. */
+    /* The entry that was queued after it is stored. */
     assert_int_equal(kiln_store_open(folder, NULL, &closed, NULL), KILN_OK);
     assert_int_equal(scratch_get(closed, 2), KILN_OK);
     kiln_store_close(&closed);
@@ -517,12 +518,13 @@ static void test_its_own_thread_closes_it(void **state)
     sem_destroy(&closing.has_ended);
 }
 
-/* A store whose log callback forks; the child frees the writer and returns. */
+/* The log callback of this store forks. The child frees the writer and returns from the
+ * callback. */
 typedef struct forking {
     kilni_writer *writer;
     sem_t has_begun, may_go_on, has_ended;
-    char entry[SCRATCH_PATH_SIZE]; /* queued after it */
-    bool was_written;              /* by the child */
+    char entry[SCRATCH_PATH_SIZE]; /* the entry queued after the one that is logged */
+    bool was_written;              /* the child has written an entry */
 } forking;
 
 static void leave_at_once(void)
@@ -539,7 +541,7 @@ static void fork_and_close_writer(void *user, kiln_log_level level, const char *
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        atexit(leave_at_once); /* the objects of the parent's other threads are not leaks */
+        atexit(leave_at_once); /* objects of the parent's other threads are not leaks */
         kilni_writer_close(&forked->writer, FOREVER_NS);
         return;
     }
@@ -646,8 +648,8 @@ static void *count_and_put(void *argument)
     return NULL;
 }
 
-/* So slow that counts are passed on by time before the queue is empty. */
-static void test_a_drain_hands_on_the_counts_of_all_it_waited_for(void **state)
+/* Publishing is so slow that a timer flushes the counts before the queue is empty. */
+static void test_a_drain_flushes_the_counts_of_what_it_waited_for(void **state)
 {
     (void)state;
     set_publishing_ns(60000000);
@@ -736,7 +738,7 @@ static int use_in_child(void)
     }
     kilni_writer_free(&writer, FOREVER_NS);
 #ifdef __SANITIZE_THREAD__
-    return 0; /* it allows no thread in a forked child of a process with threads */
+    return 0; /* ThreadSanitizer allows no thread in such a child */
 #endif
     /* A new writer in the child works. */
     if (kilni_writer_new(store, QUEUE_BYTES, &writer) != KILN_OK || put(8, 10, NULL) != KILN_OK ||
@@ -794,22 +796,22 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_a_fill_waits_for_a_put_or_a_drain),
-        TEST(test_a_spared_thread),
+        TEST(test_single_threaded_puts_start_no_thread),
         TEST(test_entries_are_written),
         TEST(test_order),
         TEST(test_the_queue_is_bounded),
-        TEST(test_one_large_entry_is_taken),
-        TEST(test_what_the_store_refuses_is_dropped),
-        TEST(test_leases_are_kept_until_the_entry_is_there),
+        TEST(test_one_large_entry_is_accepted),
+        TEST(test_refused_entry_is_dropped),
+        TEST(test_leases_are_held_until_the_entry_is_stored),
         TEST(test_a_dropped_entry_frees_its_lease),
         TEST(test_a_drain_ends_in_time),
         TEST(test_free_drops_what_is_left),
-        TEST(test_its_own_thread_closes_it),
+        TEST(test_a_writer_freed_by_its_own_thread),
         TEST(test_a_child_of_its_own_thread_writes_nothing),
         TEST(test_counters_need_no_thread),
         TEST(test_counters_are_flushed_soon),
         TEST(test_damage_reaches_the_statistics),
-        TEST(test_a_drain_hands_on_the_counts_of_all_it_waited_for),
+        TEST(test_a_drain_flushes_the_counts_of_what_it_waited_for),
         TEST(test_no_count_is_lost),
         TEST(test_no_store),
         TEST(test_no_statistics_file),

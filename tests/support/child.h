@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of what happens once in a process: each runs in a child process of its own.
+ * For tests of events that happen once in a process: each test runs in a separate child process.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In a child: prints a message and ends it. */
+/* For use in a child: prints a message and ends the child. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -17,6 +17,15 @@
             _exit(1);                                                                              \
         }                                                                                          \
     } while (0)
+
+/* Skips a test that forks while another thread allocates memory. AddressSanitizer of gcc 12 does
+ * not take its allocator's locks before a fork, so the child may wait forever for a lock that the
+ * other thread held. */
+#ifdef __SANITIZE_ADDRESS__
+#define SKIP_FORKS_BESIDE_ALLOCATIONS() skip()
+#else
+#define SKIP_FORKS_BESIDE_ALLOCATIONS() ((void)0)
+#endif
 
 /* Runs a function in a child, which then exits normally. Returns its wait status: 0 if it
  * succeeded. */

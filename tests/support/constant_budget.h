@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Budgets of kiln/constant.h, by the members that name their devices.
+ * Functions for the budgets of kiln/constant.h: one pair for each way to name the devices that a
+ * budget applies to.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of constants: a backend whose memory is counted, devices that no other test uses, and
- * threads that look up. Include it after cmocka.
+ * For tests of constants: a backend that counts its allocations, devices that no other test uses,
+ * and threads that look up constants. Include it after cmocka.
  */
 #pragma once
 
@@ -20,10 +20,10 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* Engine and allocator of a backend. It allocates one byte, whatever the size. */
+/* The engine and the allocator of a backend. It allocates one byte, whatever the size. */
 typedef struct backend {
     atomic_int holds, allocations, frees, evictions;
-    atomic_int refused; /* how many allocations fail first */
+    atomic_int refused; /* this many allocations fail before the others succeed */
     kiln_constant_memory memory;
 } backend;
 
@@ -94,7 +94,7 @@ static inline int backend_live(backend *b)
 
 /* ---- devices ---- */
 
-/* Returns a device of the kind that was never used before. */
+/* Returns a device number that no test has used before. */
 static inline uint32_t new_index(void)
 {
     static uint32_t last = 1000;
@@ -113,7 +113,7 @@ static inline kiln_constant_cache *new_device(void)
     return cache_at(KILN_ENGINE_GPU, new_index());
 }
 
-/* Returns a device with its own capacity. */
+/* Returns a device whose capacity and policy are set. */
 static inline kiln_constant_cache *new_device_with(uint64_t capacity_mib, uint32_t policy)
 {
     uint32_t index = new_index();
@@ -159,7 +159,7 @@ static inline kiln_ticket *own(kiln_constant_cache *cache, const kiln_key *key, 
     return answer.ticket;
 }
 
-/* Returns the outcome of a look-up, of which nothing is kept. */
+/* Returns only the outcome of a look-up, and releases the rest of its result. */
 static inline kiln_outcome outcome_of(kiln_constant_cache *cache, const kiln_key *key, size_t size)
 {
     kiln_reservation answer = ask_as(cache, key, size, 0);
@@ -232,7 +232,7 @@ static inline void *asker_ask(void *argument)
     return NULL;
 }
 
-/* Returns once the thread waits for a flight. */
+/* Returns once the thread waits for another thread's build. */
 static inline void start_asker_as(asker *a, kiln_constant_cache *cache, const kiln_key *key,
                                   size_t size, uint64_t owner)
 {

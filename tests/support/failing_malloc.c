@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* The linker gives these names to the wrappers and to the wrapped functions. */
+/* The linker's option --wrap requires these names of the wrappers and of the wrapped functions. */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *block, size_t size);

@@ -8,7 +8,7 @@
  *         failing_malloc_arm(n);
  *         status = call_to_be_tested();
  *         if (failing_malloc_disarm() < n) {
- *             break;                            // it made fewer than n: nothing failed
+ *             break; // fewer than n allocations: none failed
  *         }
  *         assert_int_equal(status, KILN_E_NO_MEMORY);
  *     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries of which only the answers and the log may be read: AddressSanitizer reports every read of
- * a byte beside them. And a function that reads everything in decoded answers.
+ * Entries in which only the answers and the log may be read: AddressSanitizer reports a read of any
+ * other byte. fenced_answers_are_inside reads everything in decoded answers.
  */
 #pragma once
 
@@ -28,8 +28,8 @@
 #define ASAN_UNPOISON_MEMORY_REGION(start, size) ((void)(start), (void)(size))
 #endif
 
-/* Poisons the bytes from the end of one section to the beginning of the next, or to the end. An
- * empty section may be anywhere. */
+/* Poisons the bytes from the end of a section to the beginning of the next one, or to the end of
+ * the entry. An empty section is skipped, because its address may be anywhere. */
 static inline void fence_after(const kiln_entry *entry, kiln_bytes section)
 {
     if (section.size == 0) {
@@ -77,7 +77,7 @@ static inline kiln_entry *fenced_entry_new(const void *answers, size_t size, con
     return entry;
 }
 
-/* Removes the poison, and releases the reference. */
+/* Makes all bytes readable again, and releases the reference. */
 static inline void fenced_entry_release(kiln_entry **entry)
 {
     const kiln_bytes all = kiln_entry_encoding(*entry);
@@ -93,12 +93,13 @@ static inline bool fenced_answer_is_inside(const kilni_opencl_answer *answer, ki
     if (answer->value.size > bounds.size) {
         return false;
     }
-    /* Reads them as an application does: every byte, into room of exactly that size. The answers
-     * are a copy of exactly their size, so AddressSanitizer reports a read beyond them. */
+    /* Reads every byte of the answer, as an application does, into a buffer of exactly the answer's
+     * size, so that AddressSanitizer reports an access beyond its end. */
     void *room = malloc(answer->value.size);
     size_t size = 0;
-    const bool is_given = room && kilni_opencl_reply(answer->value.data, answer->value.size,
-                                                     answer->value.size, room, &size) == CL_SUCCESS;
+    const bool is_given =
+        room && kilni_opencl_return_info(answer->value.data, answer->value.size, answer->value.size,
+                                         room, &size) == CL_SUCCESS;
     free(room);
     return is_given && size == answer->value.size;
 }
@@ -126,8 +127,8 @@ static inline bool fenced_kernel_is_inside(const kilni_opencl_answers *answers, 
     return true;
 }
 
-/* Queries everything about the kernels that the tests record. Returns false if an answer points
- * outside the entry's answers. */
+/* Queries everything about the kernels that the tests record. Returns false if an answer is not
+ * inside the entry's section of answers. */
 static inline bool fenced_answers_are_inside(const kilni_opencl_answers *answers,
                                              const kiln_entry *entry)
 {

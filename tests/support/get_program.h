@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Obtains programs of a context by what they are built from.
+ * Obtains programs of a context by their sources.
  */
 #pragma once
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes the caches that the tests of the command-line tool read.
+ * Makes caches for the tests of the command-line tool.
  *
  *   make_cache entries DIR    four entries, one of them a request, and some counters
  *   make_cache ambiguous DIR  two entries whose digests begin with the same four digits
- *   make_cache young DIR      a present request that contains no build
+ *   make_cache young DIR      a request made now that contains no build
  *   make_cache future DIR     a request with a date in the future
- *   make_cache many DIR       32 present requests of 8 MiB each that contain no builds
- *   make_cache driver DIR PLATFORM FILE…  an entry of a platform whose driver has those files
- *   make_cache count          adds to the counters that KILN_STATS names, as the layer does
+ *   make_cache many DIR       32 requests made now, of 8 MiB each, without builds
+ *   make_cache driver DIR PLATFORM FILE…  an entry of a platform whose driver has these files
+ *   make_cache count          adds to the counters in the file that KILN_STATS names, as the layer
+ *                             does
  *
  * Prints a line for each entry: digest and name.
  */
@@ -59,7 +60,7 @@ static void put(kiln_store *store, const kiln_key *key, uint32_t kind, const cha
     if (payload == NULL) {
         expect(KILN_E_NO_MEMORY, "payload");
     }
-    /* Large ones must not be compressible. */
+    /* Large payloads must not be compressible. */
     uint32_t random = 1;
     for (size_t i = 0; i < payload_size; i++) {
         random = random * 1664525u + 1013904223u;
@@ -114,10 +115,10 @@ static void make_entries(kiln_store *store)
     put_named(store, KILN_ENTRY_BLOB, "blob \xff\x1b[31m", 10);
     put_request(store, "later", 20);
     kiln_stats counted = {.hits_store = 3, .builds = 4, .saved_ns = 2310000000};
-    expect(kiln_store_account(store, &counted), "account");
+    expect(kiln_store_add_stats(store, &counted), "account");
 }
 
-/* Tries numbers until a digest begins like an earlier one. */
+/* Tries numbers until two digests begin with the same four digits. */
 static void make_ambiguous(kiln_store *store)
 {
     static uint64_t number_of[65536];

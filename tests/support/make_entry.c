@@ -43,7 +43,7 @@ static void add_file(kiln_key_builder *builder, const char *part, const char *pa
     expect(kiln_key_builder_add(builder, part, bytes, size), part);
 }
 
-/* @text  "name=value"; modified */
+/* @text "name=value"; the function changes it */
 static void take_part(struct wanted *wanted, char *text, char *value)
 {
     size_t length = strlen(text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of kiln/cache.h: a cache, keys, an object for each key, and threads that ask for one.
+ * For tests of kiln/cache.h: a cache, keys, an object for each key, and threads that acquire a key.
  * Include it after cmocka.
  */
 #pragma once
@@ -109,7 +109,7 @@ static inline kiln_pin *pin_of(scene *s, uint32_t i)
     return pin;
 }
 
-/* Returns whether a key is ready, which counts as a use of it. */
+/* Returns whether a key is ready. This counts as a use of its object. */
 static inline bool is_ready(scene *s, uint32_t i)
 {
     kiln_pin *pin = NULL;
@@ -139,7 +139,7 @@ static inline kiln_watch *watch_of(kiln_pin *pin)
     return watch;
 }
 
-/* ---- threads that ask ---- */
+/* ---- threads that acquire a key ---- */
 
 typedef struct asker {
     pthread_t thread;
@@ -172,7 +172,8 @@ static inline void join_asker(asker *a)
     assert_int_equal(pthread_join(a->thread, NULL), 0);
 }
 
-/* A thread that asks for a key, lets others act, and ends with its ticket or pin still open. */
+/* A thread that acquires a key, lets other threads act, and then ends without releasing its ticket
+ * or pin. */
 typedef struct leaver {
     asker a;
     pthread_barrier_t step;
@@ -222,7 +223,7 @@ static inline void rest(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* Returns once @count threads have begun to wait since the cache was made. */
+/* Returns once a total of @count threads have begun to wait since the cache was made. */
 static inline void until_waiting(scene *s, uint64_t count)
 {
     for (int i = 0; i < 20000 && stats_of(s->cache).waits < count; i++) {

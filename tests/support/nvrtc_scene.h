@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of NVRTC's parts, each in a separate folder.
+ * What the tests of Kiln's support for NVRTC share. Each test has a separate scratch directory.
  */
 #pragma once
 
@@ -57,7 +57,7 @@ static inline void write_file(const char *name, const char *text)
 
 /* ---- entries ---- */
 
-/* Alternating names and values. */
+/* Names and values in turn. */
 static inline kiln_key *new_key(const char *const *parts, size_t count)
 {
     kiln_key_builder *builder = NULL;

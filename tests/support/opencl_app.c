@@ -174,6 +174,6 @@ int main(int argc, char **argv)
     must(argc == 3, "usage: capture_app SOURCE-FILE MODE");
     printf("%d\n", run_kernel(read_file(argv[1]), argv[2]));
     fflush(stdout);
-    set_habits(argv[2]); /* not before, because the runtime has children when it compiles */
+    set_habits(argv[2]); /* only now, because the runtime starts child processes when it compiles */
     return live_on(argv[2]);
 }

@@ -58,7 +58,8 @@ EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint entry_count, const cl_icd_dispat
     return CL_SUCCESS;
 }
 
-/* Functions that newer loaders call. Their headers declare them; those of Debian 12 do not. */
+/* Functions that newer loaders call. The headers of newer loaders declare them; those of Debian 12
+ * do not. */
 EXPORTED cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entry_count,
                                                       const cl_icd_dispatch *target,
                                                       cl_uint *ret_entry_count,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests' layers share: a layer for the OpenCL ICD loader that passes on all functions
- * except those that it replaces. One file is one layer; a test that needs it twice in a process
- * copies the file.
+ * What the layers of the tests share: a layer for the OpenCL ICD loader that passes on all
+ * functions except those that it replaces. One file is one layer; a test that needs the layer twice
+ * in a process copies the file.
  */
 #pragma once
 
@@ -21,6 +21,6 @@ void layer_interpose(cl_icd_dispatch *own);
         }                                                                                          \
     } while (0)
 
-/* Both are written once, before the first call. */
+/* The loader's calls set both variables, before any other call. */
 extern cl_icd_dispatch layer_below;
 extern int layer_is_started;

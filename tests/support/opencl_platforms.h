@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The OpenCL runtimes of this machine, found at run time: a test that finds none skips itself. For
- * one file of a program.
+ * Finds the OpenCL runtimes of this machine at run time; a test that finds none skips itself.
+ * Include it in one file of a program only.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include <CL/cl_icd.h>
 
-/* ThreadSanitizer does not see the locks of drivers, so its reports about them are wrong. */
+/* ThreadSanitizer does not see the locks inside drivers, so its reports about drivers are wrong. */
 #if defined(__SANITIZE_THREAD__)
 #define OPENCL_IS_WATCHED 1
 #elif defined(__has_feature)
@@ -23,7 +23,7 @@
 #define OPENCL_IS_WATCHED 0
 #endif
 
-/* Drivers leak; LeakSanitizer calls this for the leaks to ignore. */
+/* LeakSanitizer calls this to learn which leaks to ignore: those of drivers. */
 const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void)
@@ -64,7 +64,7 @@ const char *__lsan_default_suppressions(void)
 
 typedef struct opencl_platform {
     char name[256];
-    cl_device_id device; /* the first one */
+    cl_device_id device; /* the first device of the platform */
     cl_context context;
     cl_command_queue queue;
 } opencl_platform;
@@ -83,7 +83,7 @@ static inline bool opencl_find_functions(cl_icd_dispatch *ret_cl)
         return false;
     }
     bool found_all = true;
-    /* POSIX's way to convert the address of an object to that of a function. */
+    /* POSIX guarantees that an object pointer can be converted to a function pointer. */
 #define OPENCL_FIND(name)                                                                          \
     *(void **)&ret_cl->name = dlsym(loader, #name);                                                \
     found_all = found_all && ret_cl->name;

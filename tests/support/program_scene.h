@@ -22,7 +22,7 @@ static inline kiln_program_desc_params image_of(const char *text)
 
 #define SCENE_DEVICES 3
 
-/* Three devices, and the parameters of a context of the first, or of several. */
+/* Three devices, and the parameters of a context that uses the first or several of them. */
 typedef struct program_scene {
     scripted_device devices[SCENE_DEVICES];
     void *handles[SCENE_DEVICES];
@@ -46,7 +46,7 @@ static inline void program_scene_open(program_scene *s)
     assert_int_equal(kiln_program_context_new(&s->params, &s->context), KILN_OK);
 }
 
-/* Returns whether everything that the devices made was released, and no binary was loaded for a
+/* Returns whether everything that the devices made was released, and no binary was loaded for the
  * wrong source. */
 static inline bool program_scene_close(program_scene *s)
 {
@@ -101,14 +101,14 @@ static inline kiln_program *get_from(const kiln_program_desc *desc, uint32_t fro
     return program;
 }
 
-/* Gets it, checks where it came from, and releases it. */
+/* Gets a program, checks where it came from, and releases it. */
 static inline void touch(const kiln_program_desc *desc, uint32_t from)
 {
     kiln_program *program = get_from(desc, from);
     kiln_program_release(&program);
 }
 
-/* Gets a kernel in the same way; returns its handle, which may only be compared. */
+/* Gets and releases a kernel. Returns its handle, which may only be compared. */
 static inline void *touch_kernel(const kiln_kernel_desc *desc)
 {
     kiln_kernel *kernel = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of requests share: the environment of a request, its caller, and ways to wait for
- * other threads.
+ * What the tests of requests share: the environment of a request, its caller, and functions that
+ * wait for other threads.
  */
 #pragma once
 
@@ -26,7 +26,7 @@
 
 #define DRAIN_NS UINT64_C(60000000000)
 
-/* ---- the environment of requests: what one process, or one context in it, has ---- */
+/* ---- the environment of requests: one process, or one context of a process ---- */
 
 typedef struct environment {
     scripted_device *device;
@@ -42,7 +42,7 @@ static inline void destroy_program(void *user, void *program)
     scripted_release(user, program);
 }
 
-/* Returns NULL if something failed. @directory NULL: memory only. */
+/* Returns NULL if something failed. If @directory is NULL, the environment has no store. */
 static inline bool open_environment(environment *at, scripted_device *device, kilni_ending ending,
                                     const char *directory, uint32_t flags)
 {
@@ -70,7 +70,7 @@ static inline void close_environment(environment *at)
     kiln_cache_free(&at->memory);
 }
 
-/* Discards everything that this process knows, as in a new process. */
+/* Discards everything that the environment has in memory, as if a new process began. */
 static inline void open_again(environment *at, const char *directory)
 {
     close_environment(at);
@@ -85,7 +85,7 @@ static inline kiln_store_stat stat_of(const environment *at)
     return stat;
 }
 
-/* Compares all totals of a store except times. */
+/* Checks all totals of a store except times. */
 static inline void assert_totals(const environment *at, kiln_stats expected)
 {
     const kiln_stats totals = stat_of(at).totals;
@@ -105,7 +105,7 @@ static inline void assert_totals(const environment *at, kiln_stats expected)
 
 typedef struct caller {
     const environment *at;
-    const kilni_request_ops *ops; /* NULL: all of them */
+    const kilni_request_ops *ops; /* NULL: all devices */
     const kiln_key *keys[KILNI_REQUEST_KEYS_MAX + 1];
     size_t key_count;
     bool wants_no_error; /* passes NULL for the error */
@@ -278,8 +278,8 @@ static inline int tear_down(void **state)
     const bool is_clean =
         atomic_load(&f->device.live_programs) == 0 && atomic_load(&f->device.wrong) == 0;
     if (!is_clean) {
-        print_error("%d programs live, %d wrong binaries\n", atomic_load(&f->device.live_programs),
-                    atomic_load(&f->device.wrong));
+        print_error("%d programs not released, %d wrong binaries loaded\n",
+                    atomic_load(&f->device.live_programs), atomic_load(&f->device.wrong));
     }
     kilni_os_replace(NULL);
     kiln_key_release(&f->a);
@@ -303,7 +303,7 @@ static inline void assert_calls(const fixture *f, int builds, int captures, int 
     assert_int_equal(atomic_load(&f->device.load.count), loads);
 }
 
-/* Returns the path of an entry in the layout. */
+/* Writes the path of an entry in the test's layout to @path. */
 static inline void entry_path(const fixture *f, const kiln_key *key, char path[SCRATCH_PATH_SIZE])
 {
     char text[KILN_DIGEST_TEXT_SIZE];
@@ -312,7 +312,7 @@ static inline void entry_path(const fixture *f, const kiln_key *key, char path[S
     snprintf(path, SCRATCH_PATH_SIZE, "%s/v1/%.2s/%s", f->directory, text, text);
 }
 
-/* Flips bits of one byte of a file; a negative place counts from its end. */
+/* Flips bits of one byte of a file; a negative offset counts from the file's end. */
 static inline void flip(const char *path, off_t place, unsigned char bits)
 {
     const int file = open(path, O_RDWR | O_CLOEXEC);
@@ -358,7 +358,7 @@ static inline bool await_waiters(kiln_cache *memory, uint64_t wanted)
     return false;
 }
 
-/* For a build that looks up the key of its request meanwhile. */
+/* What a build needs to look up the key of its own request. */
 typedef struct presence {
     const environment *at;
     const kiln_key *key;

@@ -20,7 +20,7 @@ static kiln_status answer(scripted_call *call)
     return atomic_fetch_add(&call->count, 1) < call->failing ? call->failure : KILN_OK;
 }
 
-/* FNV-1a, and never 0. */
+/* Returns the FNV-1a hash with its lowest bit set, so that it is never 0. */
 uint64_t scripted_value(uint64_t sum, const void *bytes, size_t size)
 {
     uint64_t value = sum ^ UINT64_C(0xcbf29ce484222325);
@@ -104,14 +104,14 @@ void scripted_release(scripted_device *device, scripted_program *program)
     free(program);
 }
 
-/* ---- as device ops ---- */
+/* ---- the device ops ---- */
 
 static bool is_text(const kiln_program_source *source, const char *text)
 {
     return source->code.size == strlen(text) && memcmp(source->code.data, text, strlen(text)) == 0;
 }
 
-/* 0: it reads nothing. */
+/* Returns what a source reads; 0: it reads nothing. */
 static uint64_t revision_of(const scripted_device *device, const kiln_program_source *source)
 {
     const bool reads = !device->reader || is_text(source, device->reader);
@@ -278,7 +278,7 @@ static kiln_status load(void *device, const kiln_program_source *source, const k
     return status;
 }
 
-/* A binary of a source that reads is valid if it has read the same. */
+/* The binary of a source that reads files is valid only if the build had read the same content. */
 static kiln_status load_revised(void *device, const kiln_program_source *source,
                                 const kiln_entry *entry, void **ret_program)
 {
@@ -333,6 +333,6 @@ static void release_kernel(void *device, void *held_kernel)
     }
 
 const kiln_device_ops scripted_cheap_ops = OPS(KILN_CAPTURE_CHEAP, load, NULL);
-const kiln_device_ops scripted_dear_ops = OPS(KILN_CAPTURE_DEAR, load, NULL);
+const kiln_device_ops scripted_expensive_ops = OPS(KILN_CAPTURE_EXPENSIVE, load, NULL);
 const kiln_device_ops scripted_never_ops = OPS(KILN_CAPTURE_NEVER, load, NULL);
 const kiln_device_ops scripted_revised_ops = OPS(KILN_CAPTURE_CHEAP, load_revised, revision);

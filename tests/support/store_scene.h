@@ -99,8 +99,8 @@ static inline kiln_key *scratch_key(uint64_t number)
     return key;
 }
 
-/* Returns the entry of a number, with @size bytes that follow from it. NULL only if memory is
- * exhausted. */
+/* Returns the entry of a number, with @size bytes that the number determines. NULL only if memory
+ * is exhausted. */
 static inline kiln_entry *scratch_entry(uint64_t number, size_t size)
 {
     kiln_key *key = scratch_key(number);
@@ -172,7 +172,7 @@ static inline kiln_status scratch_put(kiln_store *store, uint64_t number, size_t
     return status;
 }
 
-/* Gets an entry and checks its bytes: KILN_E_REFUSED means wrong ones. */
+/* Gets an entry and checks its bytes: KILN_E_REFUSED means wrong bytes. */
 static inline kiln_status scratch_get(kiln_store *store, uint64_t number)
 {
     kiln_key *key = scratch_key(number);
@@ -212,7 +212,8 @@ static inline void scratch_sycl_folder(const kiln_key *key, char text[4 * KILN_D
     }
 }
 
-/* Returns the path of an entry in the layout; of a pair, that of the first payload. */
+/* Writes the path of an entry in the layout to @path. If the entry is a pair of files, this is the
+ * path of the first payload. */
 static inline void scratch_entry_path(const char *directory, uint64_t number,
                                       char path[SCRATCH_PATH_SIZE])
 {
@@ -231,7 +232,7 @@ static inline void scratch_entry_path(const char *directory, uint64_t number,
     kiln_key_release(&key);
 }
 
-/* Returns the folder of an entry's temporary files. */
+/* Writes the path of the folder for an entry's temporary files to @path. */
 static inline void scratch_entry_folder(const char *directory, uint64_t number,
                                         char path[SCRATCH_PATH_SIZE])
 {

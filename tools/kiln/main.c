@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -12,28 +11,29 @@
 
 typedef struct tool_command {
     const char *name;
-    const char *title; /* its name in messages */
     const char *summary;
     int (*run)(int argc, char **argv);
     bool starts_others; /* it starts programs, or processes that load drivers */
 } tool_command;
 
 static const tool_command commands[] = {
-    {"run", "kiln run", "run a program with its builds cached", cmd_run, true},
-    {"stats", "kiln stats", "show what caching has saved so far", cmd_stats, false},
-    {"ls", "kiln ls", "list the entries", cmd_ls, false},
-    {"show", "kiln show", "show one entry", cmd_show, false},
-    {"why", "kiln why", "explain why a build was not found", cmd_why, false},
-    {"verify", "kiln verify", "read and check every entry", cmd_verify, false},
-    {"rm", "kiln rm", "remove entries", cmd_rm, false},
-    {"trim", "kiln trim", "remove the entries least worth keeping", cmd_trim, false},
-    {"clear", "kiln clear", "remove all entries", cmd_clear, false},
-    {"capture", "kiln capture", "capture the builds that programs left as requests", cmd_capture,
-     true},
-    {"pack", "kiln pack", "write entries to one file that can be shipped", cmd_pack, false},
-    {"unpack", "kiln unpack", "copy the entries of such a file into a cache", cmd_unpack, false},
-    {"doctor", "kiln doctor", "report what a program would get here, and what is wrong", cmd_doctor,
-     true},
+    {"run", "run a program with its builds cached", cmd_run, true},
+    {"stats", "show what caching has saved so far", cmd_stats, false},
+    {"ls", "list the entries", cmd_ls, false},
+    {"show", "show one entry", cmd_show, false},
+    {"why", "explain why a build was not found", cmd_why, false},
+    {"verify", "read and check every entry", cmd_verify, false},
+    {"rm", "remove entries", cmd_rm, false},
+    {"trim", "remove the entries least worth keeping", cmd_trim, false},
+    {"clear", "remove all entries", cmd_clear, false},
+    {"capture", "capture the builds that programs left as requests", cmd_capture, true},
+    {"pack", "write entries to one file that can be shipped", cmd_pack, false},
+    {"unpack", "copy the entries of such a file into a cache", cmd_unpack, false},
+    {"copy", "copy entries from one store into another", cmd_copy, false},
+    {"pull", "copy what fits this machine from a server into the cache", cmd_pull, false},
+    {"push", "copy what this machine has built to a server", cmd_push, false},
+    {"key", "make, show, trust and revoke keys of signatures", cmd_key, false},
+    {"doctor", "report what a program would get here, and what is wrong", cmd_doctor, true},
 };
 static const size_t command_count = sizeof commands / sizeof commands[0];
 
@@ -78,12 +78,12 @@ static int dispatch(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (!command->starts_others) {
-        /* A file that reaches the size limit is then an error to report, like a full disk. Commands
-         * that start other programs leave the signal as they inherited it. */
+        /* With this, reaching the limit on file sizes is an error to report, like a full disk.
+         * Commands that start other programs leave the signal as they inherited it. */
         signal(SIGXFSZ, SIG_IGN);
     }
     char title[16];
-    snprintf(title, sizeof title, "%s", command->title);
+    snprintf(title, sizeof title, "kiln %s", command->name);
     argv[1] = title;
     return command->run(argc - 1, argv + 1);
 }
@@ -92,10 +92,5 @@ int main(int argc, char **argv)
 {
     /* Not LC_NUMERIC: numbers always have a decimal point. */
     setlocale(LC_CTYPE, "");
-    int exit_code = dispatch(argc, argv);
-    if (ferror(stdout) || fflush(stdout) != 0) {
-        complain("standard output: %s", strerror(errno));
-        return EXIT_IO;
-    }
-    return exit_code;
+    end_tool(dispatch(argc, argv));
 }

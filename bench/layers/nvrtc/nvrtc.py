@@ -62,7 +62,7 @@ class Traced:
         self.passed = len(re.findall(r"\] passed-through nvrtc", text))
 
     def twice(self):
-        """The lines of each key that was compiled more than once."""
+        """Returns the lines of each key that was compiled more than once."""
         for key, count in self.compiled.items():
             if count > 1:
                 yield key, [line for line in self.text.splitlines() if key in line]
@@ -96,7 +96,8 @@ class Program:
             raise RuntimeError(f"{self.name}: the results differ")
 
     def run(self, cache=None, more=(), driver_cache=None):
-        """Runs it once, with Kiln if @cache is given. Returns the milliseconds of each stretch."""
+        """Runs the program once, with Kiln if @cache is given. Returns the milliseconds of each
+        stretch."""
         kiln = [TOOL, "run", "--"] if cache else []
         variables = self.environment(driver_cache) | ({"KILN_DIR": cache} if cache else {})
         ran = subprocess.run([*kiln, *self.command, *more], env=variables, capture_output=True,

@@ -5,7 +5,7 @@
  * driver accepts one. Launches each program and checks its result. Prints a line of JSON.
  *
  * usage: nvidia_binaries [--cubin]
- * Exits with 77 if there is no such platform.
+ * Exits with 77 if there is no NVIDIA platform.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ static unsigned char *binary_of(cl_program program, size_t *ret_size)
     return binary;
 }
 
-/* NULL: the driver refused it, with a status. */
+/* Returns NULL, and a status, if the driver refused the binary. */
 static cl_program build_binary(const unsigned char *binary, size_t size, cl_int *ret_status)
 {
     cl_int of_binary = CL_SUCCESS;

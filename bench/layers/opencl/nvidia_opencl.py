@@ -3,8 +3,8 @@
 """Measures starts of an OpenCL program on an NVIDIA GPU: cold, with only the driver's own cache
 (ComputeCache), with only Kiln, and with both. Also measures what the driver does with binaries.
 
-The program is examples/opencl/three_programs. All rows are for information. If there is no such
-GPU, the bench is skipped, and a note says so. Run by scripts/bench nvidia-opencl."""
+The program is examples/opencl/three_programs. All rows are for information. If there is no
+NVIDIA GPU, the bench is skipped, and a note says so. Run by scripts/bench nvidia-opencl."""
 
 import argparse
 import json
@@ -75,7 +75,7 @@ class Bench:
         self.run(self.own_cache(), with_off)
         both_own, both = new(), new()
         self.run(self.own_cache(both_own), both)  # builds from source
-        self.run(self.own_cache(both_own), both)  # the driver's own cache takes what a hit loads
+        self.run(self.own_cache(both_own), both)  # the driver's own cache stores what a hit loads
         self.run(self.own_cache(new()), with_empty)
         medians = in_turns({
             "cold": lambda: self.run(self.own_cache(new())),
@@ -107,7 +107,7 @@ class Bench:
         return {name: value for name, value in told.items() if name.endswith("_ms")}
 
     def loads(self, rounds):
-        """The time to make a program from each kind of binary."""
+        """Returns the time to make a program from each kind of binary."""
         filled = self.scratch.folder()
         options = ["--cubin"]
         try:

@@ -53,7 +53,7 @@ ORDERS = {"same order": same_order, "different orders": elsewhere}
 def knows(process, folder):
     try:
         return folder.encode() in (process / "environ").read_bytes()
-    except OSError:  # the process has ended, or this user may not look at it
+    except OSError:  # the process has ended, or this user may not inspect it
         return False
 
 
@@ -69,17 +69,17 @@ def wait_for_helpers(folder):
 class Bench:
     def __init__(self, runtime, scratch):
         self.scratch = scratch
-        # Some processes fail if several build one program on PoCL at the same time: each removes
-        # what others left in PoCL's cache, and one that finds nothing to remove gives up.
+        # Some processes fail if several build the same program on PoCL at the same time: each
+        # removes what others left in PoCL's cache, and one that finds nothing to remove gives up.
         self.may_fail = runtime == "pocl"
         plain = {k: v for k, v in os.environ.items() if not k.startswith(STEERING)}
         self.base = plain | {"OCL_ICD_VENDORS": str(BUILD / "runtimes" / runtime / "vendors")}
-        self.runs = {}  # the results of each way, run by run
+        self.runs = {}  # the results of each variant, run by run
 
     # ---- environments ----
 
     def without(self):
-        """The runtime alone, with its own cache empty if it has one."""
+        """Returns the environment of the runtime alone. If it has its own cache, that is empty."""
         return self.base | {"POCL_CACHE_DIR": self.scratch.folder()}
 
     def with_kiln(self, cache=None):
@@ -92,8 +92,8 @@ class Bench:
     # ---- running ----
 
     def finish(self, process, variables):
-        """Waits until a process has ended. If OpenCL failed, starts it again, as its user would do.
-        Returns how often."""
+        """Waits until a process has ended. If OpenCL failed, starts the process again, as its user
+        would do. Returns the number of such restarts."""
         for again in range(AGAIN_MAX + 1):
             status = process.wait(TIMEOUT_SECONDS)
             if status == 0:
@@ -133,7 +133,8 @@ class Bench:
         return ran
 
     def way(self, name, count, variables, first=same_order):
-        """A way for in_turns. @variables: a function that gives the environment of one run."""
+        """A variant for in_turns. @variables: a function that returns the environment of one
+        run."""
 
         def run():
             ran = self.run(count, variables(), first)
@@ -143,7 +144,7 @@ class Bench:
         return run
 
     def spread(self, name):
-        """The time of a way's slowest run divided by that of its fastest."""
+        """The time of a variant's slowest run divided by that of its fastest."""
         seconds = [ran["seconds"] for ran in self.runs[name]]
         return max(seconds) / min(seconds)
 

@@ -20,13 +20,14 @@ from sycl_program import (
 
 WARM_LIMIT = 1.05  # of the time that SYCL's own cache takes
 COLD_LIMIT = 1 / 20  # of the device work of a start without a cache
-ADDED_LIMIT = 1.03  # what filling the cache may add to a start without one
+ADDED_LIMIT = 1.03  # what filling the cache may add to a start without a cache
 COLD_ROUNDS = 15
 WARM_ROUNDS = 25
 CROWD = 8
 
-# Each fault with the number of trials with Kiln, the number with SYCL's own cache, which is smaller
-# if its trials take long, and whether that cache is bounded, which adds its locks for the size.
+# Each fault, with the number of trials with Kiln, the number of trials with SYCL's own cache, and
+# whether SYCL's own cache is bounded. The second number is smaller if such trials take long. A
+# bounded cache also has locks for its size.
 FAULTS = (
     ("one bit flipped", faults.bit_flipped, 200, 40, False),
     ("a file truncated", faults.file_truncated, 50, 10, False),
@@ -133,12 +134,12 @@ class Bench:
     # ---- faults ----
 
     def tried(self, fault, cache, count, seed):
-        """The number of trials with wrong results or a crash, and the number that left a cache that
-        never became warm again."""
+        """Returns the number of trials with wrong results or a crash, and the number of trials
+        after which the cache never became warm again."""
         ended = faults.run_trials(fault, cache, self.expected, count, seed)
         for wrong in ended:
             note("sycl", f"{type(cache).__name__}: {type(wrong).__name__}: {wrong}")
-        harmed = sum(isinstance(wrong, faults.Harmed) for wrong in ended)
+        harmed = sum(isinstance(wrong, faults.ProgramFailed) for wrong in ended)
         return harmed, len(ended) - harmed
 
     def of_fault(self, name, fault, count, own_count, bounded, seed):

@@ -51,7 +51,7 @@ def run(variables, scratch):
 
 
 def medians_of(ways, rounds, scratch):
-    """A way is a function that gives the environment for one run."""
+    """A variant is a function that returns the environment for one run."""
 
     def running(variables):
         return lambda: run(variables(), scratch)
@@ -88,7 +88,8 @@ def bench_intel(scratch):
 
 
 def capture_outside(cache, base):
-    """Captures as programs on PoCL would do in the background, but while nothing is measured."""
+    """Captures what programs on PoCL would capture in the background, but while nothing is
+    measured."""
     subprocess.run([TOOL, "capture", "--dir", cache], env=base, stdout=subprocess.DEVNULL, check=True)
 
 
@@ -96,7 +97,8 @@ def bench_pocl(scratch):
     """Measures PoCL with its own cache empty, and with it filled.
 
     A process that would capture while the next run is measured is replaced by one that ends at
-    once. Starting it counts; its work, which has the lowest priority, does not."""
+    once. The time to start this process counts. The capture, which has the lowest priority, does
+    not."""
 
     def base(cache):
         return environment("pocl", POCL_CACHE_DIR=cache, KILN_TOOL="/usr/bin/true")

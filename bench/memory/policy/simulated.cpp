@@ -310,8 +310,8 @@ class Gdsf : public Simulated
     double inflation_ = 0, bytes_ = 0;
 };
 
-/* Knows the future. Of 128 objects, it evicts the one that costs least for the bytes that it
- * occupies until its next use. The optimal order is too hard to find; this one is close. */
+/* Knows all later requests. Of 128 objects, it evicts the one that costs least for the bytes that
+ * it occupies until its next use. The optimal order is too hard to find; this one is close. */
 class Offline : public Simulated
 {
   public:

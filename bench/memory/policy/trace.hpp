@@ -18,5 +18,5 @@ struct Trace {
  * log-normal distribution, as for device programs. */
 Trace read_trace(const std::string &path);
 
-/* Programs that work on projects in loops; parts of the projects change now and then. */
+/* A trace of programs that work on projects in loops. Parts of the projects change now and then. */
 Trace make_sessions(uint64_t seed);

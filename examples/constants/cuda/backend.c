@@ -130,7 +130,7 @@ void backend_close(backend *self)
 void partition_compile(partition *self, backend *owner, const weights *matrix)
 {
     *self = (partition){.owner = owner, .matrix = matrix, .number = kiln_constant_unique_number()};
-    /* What decides the blocks: the weights' address, their version and their shape. */
+    /* The blocks depend on the address, the version and the shape of the weights. */
     const struct {
         const float *values;
         size_t rows, columns;

@@ -2,7 +2,7 @@
  *
  * A small backend: products of a matrix and a vector on an NVIDIA GPU. It first reorders the
  * weights into blocks. The blocks are constants, in Kiln's constant tensor cache. NVRTC compiles
- * its kernels, and Kiln caches those too.
+ * its kernels, and Kiln caches the kernels too.
  */
 #pragma once
 
@@ -58,18 +58,19 @@ typedef struct execution {
     cuda_address vector, result;
     kiln_pin *pin;
     kiln_watch *watch;
-    kiln_constant_buffer *own; /* if the cache does not accept them */
+    kiln_constant_buffer *own; /* the blocks, if the cache does not accept them */
 } execution;
 
 /* The driver. If no device has the features that this backend needs, the program says what is
  * missing and exits with 77. */
 const cuda_driver *backend_driver(void);
 
-/* @device  from 0, numbered as by the driver and Kiln's budgets
- * @nvrtc   the path of a libnvrtc; NULL: the first found. The program exits with 77 without one
+/* @device  the device's number in the driver and in Kiln's budgets, from 0
+ * @nvrtc   the path of a libnvrtc; NULL: the first that is found. If there is none, the program
+ *          ends with status 77
  */
 void backend_open(backend *self, const cuda_driver *cuda, int device, const char *nvrtc);
-/* Also removes everything that was cached for its context. */
+/* Also removes all constants that were cached for its context. */
 void backend_close(backend *self);
 
 /* Compiles a program and holds one of its kernels. */
@@ -78,12 +79,12 @@ void backend_hold_kernel(const backend *self, const char *source, const char *na
 void held_kernel_release(held_kernel *self);
 
 void partition_compile(partition *self, backend *owner, const weights *matrix);
-/* Also removes what it computed. */
+/* Also removes the constants that were computed for it. */
 void partition_release(partition *self);
 
 void execution_begin(execution *self, const partition *what);
-/* The blocks, which the stream's next commands may read. Valid until execution_let_go, and for
- * commands enqueued before it even later. */
+/* Returns the blocks, for the stream's next commands. The caller may enqueue commands that read the
+ * blocks until it calls execution_let_go; commands that it has enqueued may run after that call. */
 cuda_address execution_obtain(execution *self);
 void execution_let_go(execution *self);
 /* result = matrix * vector */

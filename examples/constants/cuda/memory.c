@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Says when a constant is computed. */
+/* Records when a constant has been computed. */
 typedef struct ready_fence {
-    device_context *context; /* held by the buffer, which is freed later */
+    device_context *context; /* borrowed from the buffer, which is freed later */
     cuda_event event;
-    atomic_int is_passed; /* the event has happened: set after cuEventQuery said so, read before
-                             commands are enqueued */
+    atomic_int is_passed; /* the event has occurred: set after cuEventQuery reported that, read
+                             before commands are enqueued */
 } ready_fence;
 
 void require(int holds, const char *call, int code)
@@ -85,7 +85,7 @@ void context_leave(const device_context *self)
 
 /* ---- streams ---- */
 
-/* From now on, memory is freed only after everything that is in the stream now. */
+/* From now on, memory is freed only after all commands that are now in the stream have ended. */
 static void free_behind(const device_context *context, const user_stream *user)
 {
     REQUIRE_CUDA(context->cuda->cuEventRecord(user->passed, user->handle));
@@ -117,7 +117,7 @@ void user_stream_end(device_context *context, user_stream *self)
     *link = self->next;
     free_behind(context, self);
     pthread_mutex_unlock(&context->lock);
-    /* The driver keeps both until their commands have finished. */
+    /* The driver keeps the event and the stream until their commands have finished. */
     REQUIRE_CUDA(cuda->cuEventDestroy_v2(self->passed));
     REQUIRE_CUDA(cuda->cuStreamDestroy_v2(self->handle));
     context_leave(context);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The memory of constants on a GPU. It is allocated, computed and freed in streams, so the host
- * waits for none of it.
+ * does not wait for any of these steps.
  *
- * Freeing: the thread that releases the last pin of an evicted constant calls a function here. It
- * enqueues the free in a separate stream, behind everything enqueued so far in any stream of the
- * context. A thread enqueues the commands that read a constant before it releases its pin, so they
- * finish before the memory can be used again.
+ * Freeing: the thread that releases the last pin of an evicted constant calls a function here. The
+ * function enqueues the free in a separate stream, after all commands that are now in any stream of
+ * the context. A thread enqueues the commands that read a constant before it releases its pin, so
+ * they finish before the memory can be used again.
  */
 #pragma once
 
@@ -24,8 +24,8 @@ typedef struct user_stream {
     struct user_stream *next;
 } user_stream;
 
-/* A CUDA context on one device. Its buffers and its backend hold it; it is freed with the last of
- * them. */
+/* A CUDA context on one device. Its buffers and its backend hold it; it is freed when the last
+ * of them releases it. */
 typedef struct device_context {
     const cuda_driver *cuda;
     cuda_context handle;
@@ -41,12 +41,12 @@ typedef struct device_context {
 device_context *context_open(const cuda_driver *cuda, int device);
 void context_release(device_context *self);
 
-/* Any thread may free memory, so each makes the context current while it does. */
+/* Any thread may free memory, so a thread makes the context current while it frees. */
 void context_enter(const device_context *self);
 void context_leave(const device_context *self);
 
-/* The caller calls the first before a stream reads constants, and the second after its last read.
- * */
+/* The caller calls user_stream_begin before a stream reads constants, and user_stream_end after the
+ * stream's last read. */
 void user_stream_begin(device_context *context, user_stream *self);
 void user_stream_end(device_context *context, user_stream *self);
 
@@ -58,8 +58,8 @@ void constant_computed(device_context *context, kiln_constant_buffer *buffer);
 
 cuda_address constant_address(const kiln_constant_buffer *buffer);
 
-/* Makes a stream's next commands wait until the constant is computed. Costs only a load once it is
- * known to be. Must be called in the context. */
+/* Makes a stream's next commands wait until the constant is computed. Once that is known,
+ * the call costs only a load. Must be called in the context. */
 void constant_await(const kiln_constant_buffer *buffer, cuda_stream stream);
 
 /* End the program with a message if a call failed. */

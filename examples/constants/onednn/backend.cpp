@@ -69,7 +69,7 @@ static dnnl::convolution_forward::primitive_desc describe(const dnnl::engine &en
 {
     const memory::desc wanted({weights.outputs, weights.inputs, 3, 3}, memory::data_type::f32,
                               memory::format_tag::any);
-    /* Threads share the convolution, so each brings its own memory for it. */
+    /* Threads share the convolution, so each thread passes its own scratch memory. */
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::convolution_forward::desc operation(

@@ -18,7 +18,7 @@
 namespace example
 {
 
-/* Where buffers get their memory. It is freed with its last hold. */
+/* Buffers get their memory from an allocator, which is freed when its last hold is released. */
 class allocator_t
 {
   public:
@@ -73,7 +73,7 @@ class partition_t
   public:
     enum { side = 6 }; /* of an image, in pixels */
 
-    /* @owner    frees the constants when it ends; several partitions may share one
+    /* @owner    frees the constants when it ends; several partitions may share an owner
      * @weights  must outlive the partition, as must @owner */
     partition_t(backend_t &backend, const kiln::constant_owner_t &owner, const weights_t &weights,
                 std::int64_t images);
@@ -81,7 +81,7 @@ class partition_t
     std::size_t source_size() const;      /* in numbers */
     std::size_t destination_size() const; /* likewise */
 
-    /* Whether it needs its weights in the same layout as @other. */
+    /* Whether this partition needs its weights in the same layout as @other. */
     bool has_layout_of(const partition_t &other) const;
 
   private:

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/nvrtc/build.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/nvrtc/compile.h"
+#include "device/nvrtc/compile_uncached.h"
 #include "device/nvrtc/context.h"
 #include "device/nvrtc/description.h"
+#include "device/nvrtc/lasting_options.h"
 #include "device/nvrtc/request.h"
 #include "device/watch/watch.h"
 
 /* ---- compiling ---- */
 
-/* Returns KILN_E_BUILD only for a failure that the source itself causes, since that is the result
- * for every caller. */
+/* Returns KILN_E_BUILD only if the source itself causes the failure, because every caller gets that
+ * result. */
 static kiln_status status_of_compilation(int result)
 {
     switch (result) {
@@ -62,9 +64,9 @@ static kiln_status compile(const kiln_nvrtc_device *d, const kilni_inputs *input
     return status;
 }
 
-/* Compiles a program and takes all its outputs, so that it can be destroyed. */
+/* Compiles a program, takes all its outputs, and destroys the program. */
 static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_inputs *inputs,
-                                    kilni_nvrtc_built *built, char **ret_log)
+                                    kilni_nvrtc_compiled_program *built, char **ret_log)
 {
     kilni_nvrtc_program program = NULL;
     bool moves = false;
@@ -81,20 +83,20 @@ static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_inpu
                                           &built->encoded, &built->code, &moves);
     }
     d->nvrtc.destroy(&program);
-    return status == KILN_OK ? kilni_nvrtc_built_decode(built) : status;
+    return status == KILN_OK ? kilni_nvrtc_compiled_program_decode(built) : status;
 }
 
 /* ---- what it reads and folds ---- */
 
-/* Records what the next request must know, also for a source that does not compile: that failure
- * holds only for these files. */
+/* Records, for the next request, the files that the compilation read. Does so even if the source
+ * does not compile, because the failure holds only for these files. */
 static kiln_status finish_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
-                                kilni_reads *reads, kilni_nvrtc_built *built)
+                                kilni_reads *reads, kilni_nvrtc_compiled_program *built)
 {
     kiln_status status = kilni_reads_finish(reads, false, &r->words, &built->reads, &built->why);
     const bool changed = status == KILN_MISS;
-    if (status == KILN_OK && kilni_words_found(&r->words)) {
-        built->why = "__DATE__, __TIME__ or __TIMESTAMP__";
+    if (status == KILN_OK) {
+        built->why = kilni_clock_words_refusal(&r->words);
     }
     if (status == KILN_E_NO_MEMORY || !r->key) {
         return status == KILN_E_NO_MEMORY ? status : KILN_OK;
@@ -105,9 +107,9 @@ static kiln_status finish_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
                                  changed ? NULL : built->why);
 }
 
-/* Within this process a program may be kept whatever was folded, since the same functions would
- * fold it. */
-static kiln_status finish_folds(kilni_folds *folds, kilni_nvrtc_built *built)
+/* Within this process, folded constants need no check, because the same functions would fold them
+ * again. */
+static kiln_status finish_folds(kilni_folds *folds, kilni_nvrtc_compiled_program *built)
 {
     const char *why = NULL;
     const kiln_status status = kilni_folds_finish(folds, &built->folds, &why);
@@ -118,27 +120,35 @@ static kiln_status finish_folds(kilni_folds *folds, kilni_nvrtc_built *built)
 }
 
 static kiln_status finish(const kiln_nvrtc_device *d, kilni_nvrtc_request *r, kilni_reads *reads,
-                          kilni_folds *folds, kilni_nvrtc_built *built)
+                          kilni_folds *folds, kilni_nvrtc_compiled_program *built)
 {
-    const kiln_status status = finish_reads(d, r, reads, built);
-    return status == KILN_OK ? finish_folds(folds, built) : status;
+    kiln_status status = finish_reads(d, r, reads, built);
+    if (status == KILN_OK) {
+        status = finish_folds(folds, built);
+    }
+    if (!built->why) {
+        built->why =
+            kilni_nvrtc_lasting_options_refusal((int)r->inputs.option_count, r->inputs.options);
+    }
+    return status;
 }
 
 static kiln_status compile_watched(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
-                                   kilni_reads *reads, kilni_folds *folds, kilni_nvrtc_built *built,
-                                   char **ret_log)
+                                   kilni_reads *reads, kilni_folds *folds,
+                                   kilni_nvrtc_compiled_program *built, char **ret_log)
 {
     kilni_watch watch;
     kiln_status status = kilni_watch_begin(&watch, d->watched, reads, folds);
     if (status == KILN_OK) {
+        pthread_cleanup_push(kilni_watch_end, &watch);
         status = compile_and_take(d, &r->inputs, built, ret_log);
-        kilni_watch_end(&watch);
+        pthread_cleanup_pop(1);
     }
     return status;
 }
 
 static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
-                                   kilni_nvrtc_built *built, char **ret_log)
+                                   kilni_nvrtc_compiled_program *built, char **ret_log)
 {
     kilni_reads *reads = NULL;
     kilni_folds *folds = NULL;
@@ -165,7 +175,7 @@ static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_reque
 /* ---- the interface ---- */
 
 static kiln_status build_request(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
-                                 kilni_nvrtc_built *built, char **ret_log)
+                                 kilni_nvrtc_compiled_program *built, char **ret_log)
 {
     kiln_status status =
         kilni_nvrtc_describe_device(&d->nvrtc, r->options.items, r->options.count, &built->device);
@@ -175,15 +185,15 @@ static kiln_status build_request(const kiln_nvrtc_device *d, kilni_nvrtc_request
     if (status == KILN_OK) {
         status = kilni_nvrtc_context_load(d, built);
     }
-    /* The code is for a different device than this one, because the options ask for that. */
+    /* If the driver refuses the code, the options ask for code for a different device. */
     return status == KILN_E_REFUSED ? KILN_E_BUILD : status;
 }
 
 kiln_status kilni_nvrtc_build(const kiln_nvrtc_device *device, const kiln_program_source *source,
-                              kilni_nvrtc_built **ret_built, char **ret_log)
+                              kilni_nvrtc_compiled_program **ret_built, char **ret_log)
 {
     kilni_nvrtc_request r;
-    kilni_nvrtc_built *built = calloc(1, sizeof *built);
+    kilni_nvrtc_compiled_program *built = calloc(1, sizeof *built);
     if (!built) {
         return KILN_E_NO_MEMORY;
     }
@@ -196,7 +206,7 @@ kiln_status kilni_nvrtc_build(const kiln_nvrtc_device *device, const kiln_progra
     }
     kilni_nvrtc_request_done(&r);
     if (status != KILN_OK) {
-        kilni_nvrtc_built_free(device, built);
+        kilni_nvrtc_compiled_program_free(device, built);
         return status;
     }
     *ret_built = built;

@@ -20,7 +20,8 @@ static kiln_status status_of_driver(int result)
     }
 }
 
-static int load_code(const kilni_cuda_driver *driver, const void *code, kilni_nvrtc_built *built)
+static int load_code(const kilni_cuda_driver *driver, const void *code,
+                     kilni_nvrtc_compiled_program *built)
 {
     return driver->load_library
                ? driver->load_library(&built->library, code, NULL, NULL, 0, NULL, NULL, 0)
@@ -28,7 +29,8 @@ static int load_code(const kilni_cuda_driver *driver, const void *code, kilni_nv
 }
 
 /* CUBIN and PTX can be loaded; the other outputs are for linkers. */
-kiln_status kilni_nvrtc_context_load(const kiln_nvrtc_device *device, kilni_nvrtc_built *built)
+kiln_status kilni_nvrtc_context_load(const kiln_nvrtc_device *device,
+                                     kilni_nvrtc_compiled_program *built)
 {
     const kilni_nvrtc_output code = kilni_nvrtc_outputs_code(&built->outputs);
     if (!device->context || (code != KILNI_NVRTC_CUBIN && code != KILNI_NVRTC_PTX)) {
@@ -43,7 +45,8 @@ kiln_status kilni_nvrtc_context_load(const kiln_nvrtc_device *device, kilni_nvrt
     return status_of_driver(result);
 }
 
-void kilni_nvrtc_context_unload(const kiln_nvrtc_device *device, kilni_nvrtc_built *built)
+void kilni_nvrtc_context_unload(const kiln_nvrtc_device *device,
+                                kilni_nvrtc_compiled_program *built)
 {
     kilni_cuda_context_handle unused;
     const int is_loaded = built->library || built->module;
@@ -58,8 +61,8 @@ void kilni_nvrtc_context_unload(const kiln_nvrtc_device *device, kilni_nvrtc_bui
 }
 
 kiln_status kilni_nvrtc_context_get_kernel(const kiln_nvrtc_device *device,
-                                           const kilni_nvrtc_built *built, const char *name,
-                                           void **ret_kernel)
+                                           const kilni_nvrtc_compiled_program *built,
+                                           const char *name, void **ret_kernel)
 {
     const char *lowered = name;
     kilni_cuda_context_handle unused;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/nvrtc/description.h"
 
-#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include <kiln/nvrtc.h>
 
 #include "device/nvrtc/outputs.h"
-#include "device/watch/reads.h"
 
 /* A longer list of names would be of no use to readers. */
 enum { MAX_NAME_BYTES = 200 };
@@ -18,7 +16,7 @@ static bool is_part(const kiln_key_part *part, const char *name)
     return part->bytes && strcmp(part->name, name) == 0;
 }
 
-/* The value of -arch or --gpu-architecture, in the same option or the next. */
+/* The value of -arch or --gpu-architecture. It is in the same option, or it is the next option. */
 typedef struct architecture {
     bool is_next;
     kiln_bytes found;
@@ -53,7 +51,7 @@ static kiln_status describe_device(const kiln_key *key, kilni_text *device)
 {
     architecture a = {0};
     kiln_status status = kilni_text_append(device, "NVRTC");
-    for (size_t i = 0; i < kiln_key_part_count(key) && status == KILN_OK; i++) {
+    for (size_t i = 0; i < kiln_key_part_count(key); i++) {
         kiln_key_part part;
         kiln_key_part_at(key, i, &part);
         if (is_part(&part, "nvrtc.version")) {
@@ -149,43 +147,12 @@ static bool is_of_nvrtc(const kiln_entry *entry)
     return false;
 }
 
-static_assert((int)KILN_NVRTC_FOUND_NOTHING == KILNI_FOUND_NOTHING &&
-                  (int)KILN_NVRTC_FOUND_FILE == KILNI_FOUND_FILE &&
-                  (int)KILN_NVRTC_FOUND_FOLDER == KILNI_FOUND_FOLDER &&
-                  (int)KILN_NVRTC_FOUND_LINK == KILNI_FOUND_LINK &&
-                  (int)KILN_NVRTC_PROGRAM_FOLDER == KILNI_PROGRAM_FOLDER,
-              "the values are public");
-
-typedef struct visitor {
-    int (*visit)(void *user, const kiln_nvrtc_read *read);
-    void *user;
-} visitor;
-
-static int visit_read(void *user, const kilni_read *read)
+kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result, kiln_read_fn visit,
+                                 void *user)
 {
-    const visitor *v = user;
-    return v->visit(v->user, &(kiln_nvrtc_read){.path = read->path,
-                                                .found = (uint32_t)read->found,
-                                                .counts_from_program = read->counts_from_program,
-                                                .size = read->size,
-                                                .now = read->now});
-}
-
-kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result,
-                                 int (*visit)(void *user, const kiln_nvrtc_read *read), void *user)
-{
-    kilni_results results;
-    visitor v = {visit, user};
     if (!entry || !visit) {
         return KILN_E_INVALID;
     }
-    if (!is_of_nvrtc(entry)) {
-        return KILN_E_UNSUPPORTED;
-    }
-    const kiln_status status = kilni_results_decode(entry, &results);
-    if (status != KILN_OK) {
-        return status;
-    }
-    return result < results.count ? kilni_reads_each(results.items[result].reads, visit_read, &v)
-                                  : KILN_MISS;
+    return is_of_nvrtc(entry) ? kilni_results_each_read(entry, result, NULL, visit, user)
+                              : KILN_E_UNSUPPORTED;
 }

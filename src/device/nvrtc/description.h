@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Describes a result for people who list a cache.
+ * Describes a result for people who list the contents of a cache.
  */
 #pragma once
 

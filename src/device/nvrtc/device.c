@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/built.h"
+#include "device/nvrtc/compiled_program.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,15 +7,15 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/params.h"
+#include "base/sized_struct.h"
 #include "device/nvrtc/compiler.h"
 #include "device/nvrtc/loader.h"
 
-/* Enough for what some thousand programs read that include all of CUB. A program that is forgotten
- * begins with a new revision. */
+/* Enough for the reads of a few thousand programs that include all of CUB. A program that was
+ * forgotten begins with a new revision. */
 #define KNOWN_READS_BYTES_MAX ((size_t)256 << 20)
 
-/* ---- making one ---- */
+/* ---- making a device ---- */
 
 /* Copies a list of texts and terminates it with NULL. */
 static kiln_status copy_texts(const char *const *from, size_t count, char ***ret_texts)
@@ -129,7 +129,7 @@ kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *params,
                                   kiln_nvrtc_device **ret_device, kiln_error *error)
 {
     kiln_nvrtc_device_params known;
-    if (!ret_device || kilni_params_copy(params, &known, sizeof known) != KILN_OK ||
+    if (!ret_device || kilni_sized_struct_copy(params, &known, sizeof known) != KILN_OK ||
         !are_all_set(known.headers, known.header_count) ||
         !are_all_set(known.header_names, known.header_count)) {
         return kilni_error_set(error, KILN_E_INVALID, 0, "invalid parameters for NVRTC's ops");
@@ -174,7 +174,7 @@ void kiln_nvrtc_device_free(kiln_nvrtc_device **device)
 
 kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output, kiln_bytes *ret_bytes)
 {
-    const kilni_nvrtc_built *built = program;
+    const kilni_nvrtc_compiled_program *built = program;
     if (!built || !ret_bytes || output >= KILNI_NVRTC_OUTPUT_COUNT) {
         return KILN_E_INVALID;
     }
@@ -188,7 +188,7 @@ kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output, kiln_byt
 kiln_status kiln_nvrtc_get_lowered_name(const void *program, const char *expression,
                                         const char **ret_name)
 {
-    const kilni_nvrtc_built *built = program;
+    const kilni_nvrtc_compiled_program *built = program;
     if (!built || !expression || !ret_name) {
         return KILN_E_INVALID;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device of NVRTC's ops.
+ * The device that NVRTC's device ops use.
  */
 #pragma once
 

@@ -26,7 +26,8 @@ typedef struct kilni_cuda_module *kilni_cuda_module_handle;
 typedef struct kilni_cuda_library *kilni_cuda_library_handle;
 typedef struct kilni_cuda_kernel *kilni_cuda_kernel_handle;
 
-/* CUDA 12 added libraries. Either all of their functions are set, or all are NULL. */
+/* CUDA 12 added the functions for libraries. Either all three of them are set, or all three are
+ * NULL. */
 typedef struct kilni_cuda_driver {
     int (*push_context)(kilni_cuda_context_handle context);
     int (*pop_context)(kilni_cuda_context_handle *context);
@@ -44,7 +45,7 @@ typedef struct kilni_cuda_driver {
                       const char *name);
 } kilni_cuda_driver;
 
-/* Opens libcuda.so.1, until the process ends. Returns KILN_OK; KILN_E_UNSUPPORTED: it is not
- * installed, or lacks a function.
+/* Opens libcuda.so.1, which stays open until the process ends. Returns KILN_OK; KILN_E_UNSUPPORTED:
+ * it is not installed, or lacks a function.
  */
 kiln_status kilni_cuda_open(kilni_cuda_driver *ret_driver, kiln_error *error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * NVRTC's functions, which Kiln finds in a library at run time. Kiln is built without NVIDIA's
- * headers. The values and signatures here have not changed since their first version.
+ * headers. NVRTC has never changed the values and signatures that are declared here.
  */
 #pragma once
 
@@ -37,8 +37,8 @@ typedef int kilni_nvrtc_set_callback_fn(kilni_nvrtc_program program,
 typedef int kilni_nvrtc_size_fn(kilni_nvrtc_program program, size_t *ret_size);
 typedef int kilni_nvrtc_get_fn(kilni_nvrtc_program program, char *bytes);
 
-/* The outputs of a compiled program. NVRTC has a function for the size and a function for the bytes
- * of each. The numbers are stored. */
+/* The outputs of a compiled program. For each output, NVRTC has a function that returns its size
+ * and a function that returns its bytes. The numbers are stored in entries. */
 typedef enum kilni_nvrtc_output {
     KILNI_NVRTC_LOG = 0,
     KILNI_NVRTC_PTX = 1,
@@ -74,8 +74,8 @@ typedef enum kilni_nvrtc_output {
     X(set_callback, kilni_nvrtc_set_callback_fn, "nvrtcSetFlowCallback")                           \
     KILNI_NVRTC_OUTPUT_FUNCTIONS(X)
 
-/* Functions that a library lacks are NULL: those for outputs that its version does not know, and
- * set_callback.
+/* A function that the library lacks is NULL. A library may lack set_callback and the functions for
+ * outputs that its version does not know.
  */
 typedef struct kilni_nvrtc_functions {
     kilni_nvrtc_version_fn *version;
@@ -89,7 +89,7 @@ typedef struct kilni_nvrtc_functions {
     kilni_nvrtc_get_fn *get[KILNI_NVRTC_OUTPUT_COUNT];
 } kilni_nvrtc_functions;
 
-/* Returns 1 if every function is there that compiling needs. */
+/* Returns 1 if all functions that a compilation needs are present. */
 static inline int kilni_nvrtc_functions_suffice(const kilni_nvrtc_functions *nvrtc)
 {
     return nvrtc->version && nvrtc->create && nvrtc->destroy && nvrtc->compile && nvrtc->add_name &&

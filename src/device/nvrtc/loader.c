@@ -37,7 +37,7 @@ kiln_status kilni_nvrtc_open(const char *path, kilni_nvrtc_functions *ret_nvrtc,
 #define FIND(member, type, exported) find(library, exported, (void *)&nvrtc.member);
     KILNI_NVRTC_FUNCTIONS(FIND)
 #undef FIND
-    dlerror(); /* a version need not have all functions */
+    dlerror(); /* not every version has all functions */
     if (!kilni_nvrtc_functions_suffice(&nvrtc)) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s is not NVRTC",
                                path ? path : names[0]);

@@ -5,9 +5,10 @@
 
 #include "device/nvrtc/functions.h"
 
-/* Opens a libnvrtc, until the process ends, and finds its functions.
+/* Opens a libnvrtc, which stays open until the process ends, and finds its functions.
  *
  * @path  NULL: tries the known versions, newest first
- * Returns KILN_OK; KILN_E_UNSUPPORTED: there is none, or it lacks a function. Blocks: on loading.
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: no libnvrtc is found, or it lacks a function. Blocks: on
+ * loading.
  */
 kiln_status kilni_nvrtc_open(const char *path, kilni_nvrtc_functions *ret_nvrtc, kiln_error *error);

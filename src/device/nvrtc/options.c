@@ -11,7 +11,7 @@
 
 #define EXPRESSION "--kiln-name-expression="
 
-/* Takes ownership of @text, also if memory runs out. */
+/* Takes ownership of @text, even if memory runs out. */
 static kiln_status append(char ***items, size_t *count, char *text)
 {
     char **grown = text ? realloc(*items, (*count + 1) * sizeof *grown) : NULL;
@@ -105,8 +105,8 @@ static bool names_architecture(const char *word)
     return false;
 }
 
-/* NVRTC accepts an option only once: if the text names an architecture, the one that was put before
- * it is dropped. */
+/* NVRTC accepts an option only once. If the text names an architecture, the architecture that was
+ * added in front is dropped. */
 static void drop_architecture(kilni_nvrtc_options *options)
 {
     bool is_named = false;

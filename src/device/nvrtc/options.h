@@ -15,9 +15,10 @@ typedef struct kilni_nvrtc_options {
     size_t expression_count;
 } kilni_nvrtc_options;
 
-/* Parses a text; a zeroed structure has no options.
+/* Parses a text of options. A zeroed structure has no options.
  *
- * @architecture  put first, as -arch, if the text names none; NULL: none
+ * @architecture  added in front, as -arch, unless the text names an architecture; NULL: none is
+ *                added
  * @text          NULL: no options
  * Returns KILN_OK; KILN_E_BUILD: an unterminated quote; KILN_E_NO_MEMORY. After any of these the
  * caller calls kilni_nvrtc_options_done. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding: the count of answers u32, then for each which output it is u8, the result u32 and
- * the size u64 that the first function returned, the result u32 of the second, and where its bytes
- * are u8: here, and then that many bytes; in the code; or in pieces, between which the folder of
- * the program's name is inserted: the count of pieces u32, and for each its size u32 and its bytes.
- * Then the count of names u32, and for each the expression, the result u32 and the lowered name.
+ * The encoding begins with the count of answers, u32. For each answer it contains: the number of
+ * the output, u8; the result, u32, and the size, u64, that the first function returned; the result
+ * of the second function, u32; and where the bytes are, u8. The bytes follow here, or are in the
+ * code, or follow in pieces, between which the folder of the program's name is inserted. Pieces are
+ * encoded as their count, u32, and for each piece its size, u32, and its bytes. After the answers
+ * come the count of names, u32, and for each name the expression, the result, u32, and the lowered
+ * name.
  */
 #include "device/nvrtc/outputs.h"
 
@@ -18,14 +20,14 @@
 
 enum { BYTES_HERE = 0, BYTES_IN_CODE = 1, BYTES_IN_PIECES = 2 };
 
-/* No compiled program is larger. */
+/* Larger than any output of a compiled program. */
 #define MAX_OUTPUT_BYTES (UINT64_C(1) << 30)
 
-/* Which output is the code, in order of preference. */
+/* The outputs that may be the code, in order of preference. */
 static const kilni_nvrtc_output by_rank[] = {
     KILNI_NVRTC_CUBIN, KILNI_NVRTC_LTOIR, KILNI_NVRTC_OPTIXIR, KILNI_NVRTC_NVVM, KILNI_NVRTC_PTX};
 
-/* Whether an output that programs treat as text ends with a zero byte, up to which they read. */
+/* Whether an output, if it is text, ends with the zero byte that programs expect. */
 static bool is_terminated(const kilni_nvrtc_answer *answer, int output)
 {
     const bool is_text = output == KILNI_NVRTC_LOG || output == KILNI_NVRTC_PTX;
@@ -107,7 +109,8 @@ static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
     return status;
 }
 
-/* "_INTERNAL_00000000_1_k_f", and a power of ten above the length of a file name and a symbol. */
+/* The length of "_INTERNAL_00000000_1_k_f", and a power of ten that exceeds the length of a file
+ * name and a symbol together. */
 #define SHORTEST_IDENTIFIER 24
 #define LONGEST_IDENTIFIER 100000
 
@@ -120,10 +123,11 @@ static size_t hex_digits_before(const char *text, size_t end)
     return count;
 }
 
-/* The names of hidden symbols contain an identifier of their program: the last part of its name,
- * and its first symbol that is not hidden, or a checksum of that symbol. A program without such a
- * symbol has a checksum of its folder and the process number instead, as in "_97959a68_825741".
- * Whatever looks like that is treated as that. */
+/* The names of hidden symbols contain an identifier of their program. It consists of the last part
+ * of the program's name, followed either by the program's first symbol that is not hidden, or by a
+ * checksum of that symbol. If the program has only hidden symbols, the identifier contains a
+ * checksum of the program's folder and the process number instead, as in "_97959a68_825741". Every
+ * identifier of this form counts as made from the folder. */
 static bool is_made_from_place(const char *identifier, size_t length)
 {
     const size_t process = hex_digits_before(identifier, length);
@@ -137,10 +141,10 @@ static bool is_made_from_place(const char *identifier, size_t length)
 
 typedef enum identifier_kind { OF_SYMBOL, OF_PLACE, NO_IDENTIFIER } identifier_kind;
 
-/* In a symbol's name an identifier follows its length, which may follow other digits:
- * "__445_GLOBAL_". So every suffix of these digits may be its length.
+/* In a symbol's name, an identifier comes after its length, and other digits may come before the
+ * length: "__445_GLOBAL_". So every suffix of these digits may be the length.
  *
- * @begin  the beginning of the text; @end is its end */
+ * @begin  the beginning of the text, which ends at @end */
 static identifier_kind kind_of_identifier(const char *word, const char *begin, const char *end)
 {
     identifier_kind kind = NO_IDENTIFIER;
@@ -172,9 +176,9 @@ static bool is_linked_by_name(const char *line, const char *end)
            begins_with(line, end, ".alias");
 }
 
-/* Whether a symbol reveals where the program was compiled. A name that is made from the folder does
- * so only if other programs can see it. The names of the other symbols cannot be known beforehand,
- * since they differ in each process. */
+/* Whether a symbol reveals where the program was compiled. A symbol whose name is made from the
+ * folder does so only if other programs can see the symbol. No program can depend on the other
+ * names that are made from the folder, because they differ in each process. */
 static bool any_symbol_reveals_place(kiln_bytes ptx)
 {
     const char *const end = (const char *)ptx.data + ptx.size;
@@ -207,8 +211,8 @@ static kiln_bytes cut_at_folder(kiln_bytes text, const char *folder, size_t leng
     return (kiln_bytes){begin, before};
 }
 
-/* Whether each occurrence of the folder in a text begins a path, rather than ends another folder's
- * path. */
+/* Whether the folder is at the beginning of a path wherever it occurs in a text. Otherwise it may
+ * be the end of a different folder's path. */
 static bool names_only_this_folder(kiln_bytes text, const char *folder, size_t length)
 {
     bool only = true;
@@ -222,8 +226,8 @@ static bool names_only_this_folder(kiln_bytes text, const char *folder, size_t l
     return only;
 }
 
-/* Whether only the log reveals the folder: there are no outputs that cannot be searched for a text,
- * the others do not contain the folder, and no symbol is named after the place of its source. */
+/* Whether only the log, if anything, reveals the folder: all outputs can be searched for text, no
+ * output except the log contains the folder, and no symbol reveals where its source is. */
 static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *folder,
                                size_t length, bool *ret_moves)
 {
@@ -248,18 +252,13 @@ static kiln_status append_pieces(kilni_text *text, kiln_bytes log, const char *f
                                  size_t length)
 {
     kilni_text pieces = {0};
-    kiln_status status = KILN_OK;
     uint32_t count = 0;
-    for (kiln_bytes rest = log; status == KILN_OK && (rest.data || count == 0); count++) {
+    for (kiln_bytes rest = log; rest.data || count == 0; count++) {
         const kiln_bytes piece = cut_at_folder(rest, folder, length, &rest);
-        status = kilni_append_number(&pieces, piece.size, 4);
-        if (status == KILN_OK) {
-            status = kilni_text_append_bytes(&pieces, piece.data, piece.size);
-        }
+        kilni_append_number(&pieces, piece.size, 4);
+        kilni_text_append_bytes(&pieces, piece.data, piece.size);
     }
-    if (status == KILN_OK) {
-        status = kilni_append_number(text, count, 4);
-    }
+    kiln_status status = pieces.has_failed ? KILN_E_NO_MEMORY : kilni_append_number(text, count, 4);
     if (status == KILN_OK) {
         status = kilni_text_append_bytes(text, pieces.bytes, pieces.length);
     }
@@ -407,8 +406,8 @@ static kiln_status read_bytes(kilni_byte_reader *reader, int place, kiln_bytes c
     return reader->failed || !is_whole ? KILN_E_CORRUPT : KILN_OK;
 }
 
-/* The application has room for as many bytes as the first function reports, and for none if that
- * function fails. */
+/* Whether a stored answer is consistent. The application's buffer has as many bytes as the first
+ * function reports, and none if that function fails. */
 static bool is_sound(const kilni_nvrtc_answer *answer, int output, int place)
 {
     return output < KILNI_NVRTC_OUTPUT_COUNT && answer->size <= MAX_OUTPUT_BYTES &&
@@ -442,7 +441,7 @@ static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code, const
 static kiln_status read_names(kilni_byte_reader *reader, kilni_nvrtc_outputs *outputs)
 {
     const uint32_t count = kilni_read_u32(reader);
-    /* Each name takes at least this many bytes. */
+    /* Each name takes at least 12 bytes. */
     if (reader->failed || count > reader->left / 12) {
         return KILN_E_CORRUPT;
     }

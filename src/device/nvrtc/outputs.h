@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The outputs of a compiled program: log, PTX, CUBIN and so on, and lowered names. They are taken
- * from the compiled program once, and returned from this copy afterwards.
+ * The outputs of a compiled program: log, PTX, CUBIN and so on, and lowered names. Kiln takes them
+ * from the compiled program once, and afterwards returns them from this copy.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ typedef struct kilni_nvrtc_name {
     const char *lowered; /* "" unless result is success */
 } kilni_nvrtc_name;
 
-/* Decoded outputs; point into the bytes that they were decoded from. */
+/* Decoded outputs. They point into the bytes from which they were decoded. */
 typedef struct kilni_nvrtc_outputs {
     kilni_nvrtc_answer answers[KILNI_NVRTC_OUTPUT_COUNT];
     kilni_nvrtc_name *names; /* owned */
@@ -39,16 +39,16 @@ typedef struct kilni_nvrtc_outputs {
     kilni_text log; /* owned; the log's answer points here if the log was stored in pieces */
 } kilni_nvrtc_outputs;
 
-/* Takes the outputs of a compiled program.
+/* Reads the outputs of a compiled program.
  *
- * @name         of the program; the log may contain its folder; may be NULL
- * @may_move     whether the result may be the same in another folder than that of the name
+ * @name         the program's name, whose folder the log may contain; may be NULL
+ * @may_move     whether a program with the same name in a different folder may have the same result
  * @expressions  that were added to the program
  * @ret_encoded  [out] everything except the code; freed by the caller, with kilni_text_done
  * @ret_code     [out] the code: the first of CUBIN, LTO-IR, OptiX-IR, NVVM and PTX that the program
  *                     has; freed by the caller, with kilni_text_done
- * @ret_moves    [out] whether nothing reveals where the program was compiled except the log, which
- *                     is decoded with the folder of the program that then uses it
+ * @ret_moves    [out] whether only the log, if anything, reveals where the program was compiled; if
+ *                     so, the log is decoded with the folder of the program that uses the result
  * Returns KILN_OK; KILN_E_UNSUPPORTED: NVRTC returned an output that cannot be stored;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
@@ -57,9 +57,9 @@ kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
                                      kilni_text *ret_encoded, kilni_text *ret_code,
                                      bool *ret_moves);
 
-/* Decodes the outputs for a program of that name. Checks every length, and that log and PTX end
- * with a zero byte. The caller calls kilni_nvrtc_outputs_done. Returns KILN_OK; KILN_E_CORRUPT;
- * KILN_E_NO_MEMORY. */
+/* Decodes the outputs for a program whose name is @name. Checks every length, and that the log and
+ * the PTX end with a zero byte. The caller calls kilni_nvrtc_outputs_done. Returns KILN_OK;
+ * KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_outputs_decode(kiln_bytes encoded, kiln_bytes code, const char *name,
                                        kilni_nvrtc_outputs *ret_outputs);
 void kilni_nvrtc_outputs_done(kilni_nvrtc_outputs *outputs);

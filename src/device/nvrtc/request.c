@@ -44,10 +44,7 @@ static kiln_status add_inputs(const kiln_nvrtc_device *d, kilni_nvrtc_request *r
     if (status == KILN_OK) {
         status = kilni_inputs_add_to_key(&r->inputs, &r->words, key, error);
     }
-    return status == KILN_OK && kilni_words_found(&r->words)
-               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                                 "__DATE__, __TIME__ or __TIMESTAMP__")
-               : status;
+    return status;
 }
 
 static kiln_status make_key(const kiln_nvrtc_device *d, kilni_nvrtc_request *r, kiln_error *error)
@@ -74,7 +71,7 @@ kiln_status kilni_nvrtc_request_begin(const kiln_nvrtc_device *device,
     *r = (kilni_nvrtc_request){.revision = source->revision, .words.list = &kilni_clock_words};
     kiln_status status = copy_source(source, &r->text);
     if (status == KILN_E_BUILD) {
-        return kilni_error_set(error, status, 0, "NVRTC compiles text without zero bytes");
+        return kilni_error_set(error, status, 0, "NVRTC compiles only text without zero bytes");
     }
     if (status == KILN_OK) {
         status =

@@ -18,15 +18,15 @@ typedef struct kilni_nvrtc_request {
     char *text;
     kilni_nvrtc_options options;
     kilni_inputs inputs; /* borrows text and options, and texts of the device */
-    kilni_words words;   /* in the given texts */
+    kilni_words words;   /* found in the given texts */
     uint64_t revision;   /* of the source */
     kiln_key *key;       /* of everything except the files; NULL: no key can be made */
 } kilni_nvrtc_request;
 
 /* @device, @source  must live as long as the request
  * @error            may be NULL
- * Returns KILN_OK, also if no key can be made, for which @error has the reason; KILN_E_BUILD: the
- * source cannot be compiled; KILN_E_NO_MEMORY. After any of these the caller calls
+ * Returns KILN_OK, even if no key can be made, in which case @error has the reason; KILN_E_BUILD:
+ * the source cannot be compiled; KILN_E_NO_MEMORY. After any of these the caller calls
  * kilni_nvrtc_request_done. */
 kiln_status kilni_nvrtc_request_begin(const kiln_nvrtc_device *device,
                                       const kiln_program_source *source,

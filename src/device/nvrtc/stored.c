@@ -6,12 +6,12 @@
 
 #include "device/nvrtc/context.h"
 #include "device/nvrtc/request.h"
-#include "device/watch/reads.h"
+#include "device/watch/changed_files.h"
 #include "device/watch/results.h"
 
 /* ---- capturing ---- */
 
-static kiln_status describe(const kilni_nvrtc_built *built, kiln_capture *captured)
+static kiln_status describe(const kilni_nvrtc_compiled_program *built, kiln_capture *captured)
 {
     const kiln_bytes *log = &built->outputs.answers[KILNI_NVRTC_LOG].bytes;
     captured->device = strdup(built->device.bytes);
@@ -19,7 +19,7 @@ static kiln_status describe(const kilni_nvrtc_built *built, kiln_capture *captur
     return captured->device && captured->log ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-static kiln_status encode(const kilni_nvrtc_built *built, const kiln_entry *replaces,
+static kiln_status encode(const kilni_nvrtc_compiled_program *built, const kiln_entry *replaces,
                           kiln_capture *captured)
 {
     const kilni_stored_result made = {.reads = {built->reads.bytes, built->reads.length},
@@ -35,7 +35,8 @@ static kiln_status encode(const kilni_nvrtc_built *built, const kiln_entry *repl
     return status;
 }
 
-kiln_status kilni_nvrtc_capture(const kilni_nvrtc_built *built, kiln_capture *ret_capture)
+kiln_status kilni_nvrtc_capture(const kilni_nvrtc_compiled_program *built,
+                                kiln_capture *ret_capture)
 {
     kiln_capture captured = {0};
     if (built->why) {
@@ -74,7 +75,7 @@ static kiln_status find_and_record(const kiln_nvrtc_device *d, const kiln_digest
     return status;
 }
 
-/* Also returns KILN_MISS if the program has no key any more, because something has changed. */
+/* Also returns KILN_MISS if something has changed, so that the program no longer has a key. */
 static kiln_status find(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
                         const kiln_entry *entry, kilni_stored_result *ret_result)
 {
@@ -91,7 +92,7 @@ static kiln_status copy_bytes(kiln_bytes from, kilni_text *to)
 }
 
 static kiln_status copy(const kilni_stored_result *found, const kiln_entry *entry,
-                        kilni_nvrtc_built *built)
+                        kilni_nvrtc_compiled_program *built)
 {
     kiln_status status = kilni_text_append(&built->device, kiln_entry_provenance(entry).device);
     if (status == KILN_OK) {
@@ -107,7 +108,7 @@ static kiln_status copy(const kilni_stored_result *found, const kiln_entry *entr
 }
 
 static kiln_status load_request(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
-                                const kiln_entry *entry, kilni_nvrtc_built *built)
+                                const kiln_entry *entry, kilni_nvrtc_compiled_program *built)
 {
     kilni_stored_result found;
     kiln_status status = find(d, r, entry, &found);
@@ -115,7 +116,7 @@ static kiln_status load_request(const kiln_nvrtc_device *d, const kilni_nvrtc_re
         status = copy(&found, entry, built);
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_built_decode(built);
+        status = kilni_nvrtc_compiled_program_decode(built);
     }
     if (status == KILN_OK) {
         status = kilni_nvrtc_context_load(d, built);
@@ -124,10 +125,10 @@ static kiln_status load_request(const kiln_nvrtc_device *d, const kilni_nvrtc_re
 }
 
 kiln_status kilni_nvrtc_load(const kiln_nvrtc_device *device, const kiln_program_source *source,
-                             const kiln_entry *entry, kilni_nvrtc_built **ret_built)
+                             const kiln_entry *entry, kilni_nvrtc_compiled_program **ret_built)
 {
     kilni_nvrtc_request r;
-    kilni_nvrtc_built *built = calloc(1, sizeof *built);
+    kilni_nvrtc_compiled_program *built = calloc(1, sizeof *built);
     if (!built) {
         return KILN_E_NO_MEMORY;
     }
@@ -137,7 +138,7 @@ kiln_status kilni_nvrtc_load(const kiln_nvrtc_device *device, const kiln_program
     }
     kilni_nvrtc_request_done(&r);
     if (status != KILN_OK) {
-        kilni_nvrtc_built_free(device, built);
+        kilni_nvrtc_compiled_program_free(device, built);
         return status;
     }
     *ret_built = built;

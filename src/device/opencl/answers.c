@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding, little-endian: version u32, kernel count u32, then for each kernel its name and its
- * attributes, the argument count u32, the status u32 of a query beyond the last argument and that
- * of an unknown query, and for each argument five answers in the order of argument_queries. A text
- * is its length u32 and its bytes; an answer is its status u32 and, as a text, its value.
+ * The encoding is little-endian. It begins with the version, u32, and the count of kernels, u32.
+ * For each kernel it contains: its name; the answer with its attributes; the count of its
+ * arguments, u32; the status of a query for an argument beyond the last, u32; the status of an
+ * unknown query, u32; and for each argument five answers in the order of argument_queries. A text
+ * is its length, u32, and its bytes. An answer is its status, u32, and its value as a text.
  */
 #include "device/opencl/answers.h"
 
@@ -84,8 +85,8 @@ static kiln_status record_argument(const cl_icd_dispatch *cl, cl_kernel kernel, 
     return status;
 }
 
-/* Records how the runtime refuses invalid queries, which shows whether it has argument
- * information. */
+/* Records how the runtime refuses invalid queries. The refusals show whether the program has
+ * argument information. */
 static kiln_status record_refusals(const cl_icd_dispatch *cl, cl_kernel kernel, cl_uint arguments,
                                    kilni_text *text)
 {
@@ -285,8 +286,8 @@ static kilni_opencl_answer read_answer(kilni_byte_reader *reader)
     return answer;
 }
 
-/* Reads one kernel. Stores its arguments' answers in @arguments, or only counts them if that is
- * NULL. */
+/* Reads one kernel. Stores its arguments' answers in @arguments, or only counts them if @arguments
+ * is NULL. */
 static kernel_answers read_kernel(kilni_byte_reader *reader, kilni_opencl_answer *arguments,
                                   size_t *argument_answers)
 {
@@ -308,8 +309,8 @@ static kernel_answers read_kernel(kilni_byte_reader *reader, kilni_opencl_answer
     return kernel;
 }
 
-/* Walks all kernels. The first walk counts them, so that memory is never allocated for a count that
- * the bytes merely claim. */
+/* Reads all kernels. It is called first to count the answers and then to store them, so that the
+ * size of the allocation depends on what the bytes contain, not on the counts that they claim. */
 static int read_kernels(kilni_opencl_answers *answers, kilni_byte_reader reader,
                         size_t *ret_arguments)
 {
@@ -386,8 +387,8 @@ void kilni_opencl_answers_free(kilni_opencl_answers **answers)
 
 /* ---- returning answers ---- */
 
-/* Returns a recorded refusal. If the runtime did not refuse, returns KILN_MISS, so that it is asked
- * again. */
+/* Returns a recorded refusal. If the runtime did not refuse, returns KILN_MISS, so that the caller
+ * asks the runtime again. */
 static kiln_status refuse(cl_int recorded, kilni_opencl_answer *ret_answer)
 {
     if (recorded == CL_SUCCESS) {
@@ -447,8 +448,8 @@ kilni_opencl_answer kilni_opencl_answers_log(const kilni_opencl_answers *answers
     return (kilni_opencl_answer){CL_SUCCESS, {answers->log, answers->log_size}};
 }
 
-cl_int kilni_opencl_reply(const void *value, size_t value_size, size_t room, void *ret_value,
-                          size_t *ret_size)
+cl_int kilni_opencl_return_info(const void *value, size_t value_size, size_t room, void *ret_value,
+                                size_t *ret_size)
 {
     if (ret_value) {
         if (room < value_size) {

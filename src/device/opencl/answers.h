@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recorded answers: queries that a program made from a binary would answer differently from the
- * program that was built. The answers are taken from the built program once, stored with its entry,
- * and returned from there.
+ * Recorded answers to queries. A program that is made from a binary would answer these queries
+ * differently from the program that was built. So Kiln takes the answers from the built program
+ * once, stores them with its entry, and returns them from there.
  */
 #pragma once
 
@@ -14,8 +14,8 @@
 /* Decoded answers of one program on one device. Immutable. */
 typedef struct kilni_opencl_answers kilni_opencl_answers;
 
-/* Records the answers of a program that was built for @device. Creates its kernels for this, and
- * releases them.
+/* Records the answers of a program that was built for @device. To do so, creates the program's
+ * kernels and releases them again.
  *
  * @ret_bytes  [out] malloc'ed encoding
  * @ret_log    [out] malloc'ed text of the build log, which is separate so that tools can show it
@@ -25,11 +25,11 @@ kiln_status kilni_opencl_answers_record(const cl_icd_dispatch *cl, cl_program pr
                                         cl_device_id device, void **ret_bytes, size_t *ret_size,
                                         char **ret_log);
 
-/* Returns the names of a program's kernels, separated by ';', which the caller frees. NULL: the
+/* Returns the names of a program's kernels, separated by ';'. The caller frees the text. NULL: the
  * runtime did not answer, or memory ran out. */
 char *kilni_opencl_kernel_names(const cl_icd_dispatch *cl, cl_program program);
 
-/* Copies and decodes encoded answers, with the log; checks every length. Returns KILN_OK;
+/* Copies and decodes encoded answers and the log. Checks every length. Returns KILN_OK;
  * KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_answers_decode(kiln_bytes encoded, kiln_bytes log,
                                         kilni_opencl_answers **ret_answers);
@@ -42,7 +42,7 @@ typedef struct kilni_opencl_answer {
     kiln_bytes value;
 } kilni_opencl_answer;
 
-/* Return KILN_OK; KILN_MISS: not recorded, so the caller must ask the driver. */
+/* Return KILN_OK; KILN_MISS: the answer is not recorded, so the caller must ask the driver. */
 kiln_status kilni_opencl_answers_attributes(const kilni_opencl_answers *answers, const char *kernel,
                                             kilni_opencl_answer *ret_answer);
 kiln_status kilni_opencl_answers_argument(const kilni_opencl_answers *answers, const char *kernel,
@@ -53,5 +53,5 @@ kiln_status kilni_opencl_answers_argument(const kilni_opencl_answers *answers, c
 kilni_opencl_answer kilni_opencl_answers_log(const kilni_opencl_answers *answers);
 
 /* Returns a value by the rules that all OpenCL queries share. */
-cl_int kilni_opencl_reply(const void *value, size_t value_size, size_t room, void *ret_value,
-                          size_t *ret_size);
+cl_int kilni_opencl_return_info(const void *value, size_t value_size, size_t room, void *ret_value,
+                                size_t *ret_size);

@@ -10,7 +10,8 @@
 
 /* ---- capture ---- */
 
-/* Finds the index of a device among those of a program: binaries come in the same order. */
+/* Finds the index of a device among a program's devices. The program's binaries are in the same
+ * order. */
 static kiln_status find_device(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
                                size_t *ret_place, size_t *ret_count)
 {
@@ -37,7 +38,8 @@ static kiln_status find_device(const cl_icd_dispatch *cl, cl_program program, cl
     return status;
 }
 
-/* Allocates room for each binary: some drivers refuse a NULL pointer here, others write to it. */
+/* Allocates memory for each binary, because some drivers refuse a NULL pointer here and others
+ * write to it. */
 static kiln_status make_room(const size_t *sizes, unsigned char **binaries, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

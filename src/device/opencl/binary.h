@@ -11,9 +11,10 @@
 #include <kiln/key.h>
 #include <kiln/status.h>
 
-/* Takes everything that an entry needs from a built program: binary, recorded answers, log, texts.
+/* Takes everything that an entry needs from a built program: the binary, the recorded answers, the
+ * log and the texts.
  *
- * @device       one for which the program was built
+ * @device       a device for which the program was built
  * @ret_capture  [out] freed by the caller, with kiln_capture_done
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the runtime returns no binary; KILN_E_NO_MEMORY. Blocks: as
  * long as the runtime's capture does. */
@@ -21,9 +22,9 @@ kiln_status kilni_opencl_capture(const cl_icd_dispatch *cl, cl_program program, 
                                  kiln_capture *ret_capture);
 
 /* Makes a program from verified binaries, one for each device, and builds it with the options with
- * which the source was built: some take effect only at load.
+ * which the source was built, because some options take effect only when a binary is loaded.
  *
- * @options      the runtime may treat NULL and "" differently
+ * @options      passed to the runtime unchanged, because it may treat NULL and "" differently
  * @ret_program  [out] one reference
  * Returns KILN_OK; KILN_E_REFUSED; KILN_E_RESOURCES; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_load(const cl_icd_dispatch *cl, cl_context context, cl_uint device_count,

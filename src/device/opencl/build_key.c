@@ -2,9 +2,11 @@
 #include "device/opencl/build_key.h"
 
 #include "device/opencl/traits.h"
+#include "device/watch/working_folder.h"
 #include "key/builder.h"
 
-/* Finishes the key if all parts could be added, and frees the builder. */
+/* Finishes the key if @added, the status of adding its parts, is KILN_OK. Frees the builder in any
+ * case. */
 static kiln_status finish_key(kiln_key_builder *builder, kiln_status added, kiln_key **ret_key)
 {
     const kiln_status status = added == KILN_OK ? kiln_key_builder_finish(builder, ret_key) : added;
@@ -25,7 +27,7 @@ kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id de
                       ret_identity);
 }
 
-/* Creates a builder with the parts with which every key begins: the identity of the device and its
+/* Creates a builder that has the first parts of every key: the identity of the device and its
  * driver, and the present environment. */
 static kiln_status begin_key(const kilni_opencl_site *site, kiln_key_builder **ret_builder,
                              kiln_error *error)
@@ -45,9 +47,28 @@ static kiln_status begin_key(const kilni_opencl_site *site, kiln_key_builder **r
     return KILN_OK;
 }
 
-static bool can_watch(const kilni_opencl_site *site)
+/* Adds PWD if it names the working directory by a different path than getcwd returns. */
+static kiln_status add_spelled_folder(kiln_key_builder *key)
 {
-    return kilni_opencl_traits_of(site->platform_name)->compiler != NULL;
+    kilni_working_folder folder = {0};
+    kiln_status status = kilni_working_folder_find(&folder);
+    if (status == KILN_OK && folder.spelled) {
+        status = kiln_key_builder_add_text(key, "env.PWD", folder.spelled);
+    }
+    kilni_working_folder_done(&folder);
+    return status;
+}
+
+static kiln_status add_inputs(const kilni_opencl_site *site, const kiln_program_source *source,
+                              const kilni_opencl_headers *headers, kiln_key_builder *key,
+                              kilni_opencl_texts *ret_texts, kiln_error *error)
+{
+    const kilni_opencl_traits *traits = kilni_opencl_traits_of(site->platform_name);
+    const kiln_status status =
+        kilni_opencl_add_inputs(source, headers, traits->compiler != NULL, key, ret_texts, error);
+    return status == KILN_OK && ret_texts->may_read && traits->knows_working_folder
+               ? add_spelled_folder(key)
+               : status;
 }
 
 kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,
@@ -60,8 +81,7 @@ kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_pro
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_opencl_add_inputs(source, &(kilni_opencl_headers){0}, can_watch(site), builder,
-                                     ret_texts, error);
+    status = add_inputs(site, source, &(kilni_opencl_headers){0}, builder, ret_texts, error);
     kilni_opencl_constants_add_to_key(constants, builder);
     return finish_key(builder, status, ret_key);
 }
@@ -79,7 +99,7 @@ kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,
         return status;
     }
     kiln_key_builder_add_text(builder, "step", "compile");
-    status = kilni_opencl_add_inputs(source, headers, can_watch(site), builder, ret_texts, error);
+    status = add_inputs(site, source, headers, builder, ret_texts, error);
     kilni_opencl_constants_add_to_key(constants, builder);
     return finish_key(builder, status, ret_key);
 }

@@ -33,7 +33,7 @@ kiln_status kilni_opencl_request_key(const kiln_key *const *keys, size_t count, 
 
 /* ---- writing ---- */
 
-/* Finds the index of a root device among those of its platform. */
+/* Finds the index of a root device among the devices of its platform. */
 static kiln_status place_of_device(const cl_icd_dispatch *cl, cl_device_id device,
                                    uint64_t *ret_place)
 {
@@ -157,8 +157,9 @@ int kilni_opencl_request_has_expired(const kiln_entry *request)
            created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
 }
 
-/* Finds the next part of that name at or after *at, and moves *at behind it. Returns 0 if there is
- * none. Skips a part of which the key holds only a digest. */
+/* Finds the next part whose name is @name, at the index *at or later, and sets *at to the index
+ * that follows it. Returns 0 if there is no such part. Skips a part if the key holds only its
+ * digest. */
 static int next_part(const kiln_key *parts, const char *name, size_t *at, kiln_key_part *ret_part)
 {
     for (; *at < kiln_key_part_count(parts); ++*at) {

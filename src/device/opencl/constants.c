@@ -13,7 +13,7 @@ static void *copy_of(const void *value, size_t size)
     return copy;
 }
 
-/* Returns the index of a constant's number, or where it must be inserted. */
+/* Returns the index of the constant with this id, or the index at which it must be inserted. */
 static size_t place_of(const kilni_opencl_constants *list, cl_uint id)
 {
     size_t place = 0;

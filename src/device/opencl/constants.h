@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The specialization constants that are set on a program. They decide what a build of it yields, so
- * they are parts of its key. Not locked.
+ * The specialization constants that are set on a program. They affect the result of a build of the
+ * program, so they are parts of its key. The functions here take no lock.
  */
 #pragma once
 
@@ -17,11 +17,11 @@ typedef struct kilni_opencl_constant {
 
 /* A zeroed structure is an empty list. */
 typedef struct kilni_opencl_constants {
-    kilni_opencl_constant *items; /* in ascending order of their numbers */
+    kilni_opencl_constant *items; /* in ascending order of their ids */
     size_t count;
 } kilni_opencl_constants;
 
-/* Sets or replaces one. Returns KILN_OK or KILN_E_NO_MEMORY. */
+/* Sets a constant, or replaces its value. Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_constants_set(kilni_opencl_constants *list, cl_uint id, size_t size,
                                        const void *value);
 
@@ -30,8 +30,8 @@ kiln_status kilni_opencl_constants_set(kilni_opencl_constants *list, cl_uint id,
 kiln_status kilni_opencl_constants_copy(const kilni_opencl_constants *list,
                                         kilni_opencl_constants *ret_copy);
 
-/* Appends "constant" (its number) and "constant.value" for each. Returns KILN_OK; KILN_E_NO_MEMORY;
- * KILN_E_TOO_LARGE. */
+/* Appends, for each constant, the parts "constant" (its id) and "constant.value". Returns KILN_OK;
+ * KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
 kiln_status kilni_opencl_constants_add_to_key(const kilni_opencl_constants *list,
                                               kiln_key_builder *key);
 

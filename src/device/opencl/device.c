@@ -8,10 +8,10 @@
 #include <kiln/opencl.h>
 
 #include "base/error.h"
-#include "base/params.h"
+#include "base/sized_struct.h"
 #include "device/opencl/binary.h"
+#include "device/opencl/device_ops.h"
 #include "device/opencl/loader.h"
-#include "device/opencl/ops.h"
 #include "device/opencl/traits.h"
 
 struct kiln_opencl_device {
@@ -42,7 +42,8 @@ static kiln_status copy_variables(kiln_opencl_device *made, const char *const *m
     return KILN_OK;
 }
 
-/* Retains the handles last: a device that holds no handle releases none. */
+/* Retains the context and the device. Each is stored only after it was retained, because
+ * kiln_opencl_device_free releases what is stored. */
 static kiln_status hold(kiln_opencl_device *made, cl_context context, cl_device_id device,
                         kiln_error *error)
 {
@@ -79,9 +80,9 @@ kiln_status kiln_opencl_device_new(void *context, void *device,
 {
     kiln_opencl_device_params known;
     if (!context || !device || !ret_device ||
-        kilni_params_copy(params, &known, sizeof known) != KILN_OK) {
+        kilni_sized_struct_copy(params, &known, sizeof known) != KILN_OK) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "OpenCL's ops need a context and one of its devices");
+                               "OpenCL's device ops need a context and one of its devices");
     }
     kiln_opencl_device *made = calloc(1, sizeof *made);
     kiln_status status = made ? fill(made, context, device, &known, error) : KILN_E_NO_MEMORY;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What identifies a platform's driver, as far as it decides builds: the files that it consists of,
- * and the functions with which it computes constants. It is the same for all devices of a platform.
+ * The identity of a platform's driver, as far as the driver affects builds: the files that make up
+ * the driver, and the functions with which it computes constants. The identity is the same for all
+ * devices of a platform.
  */
 #pragma once
 

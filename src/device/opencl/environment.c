@@ -86,17 +86,18 @@ kiln_status kilni_opencl_add_environment(const char *platform_name,
 
 /* ---- for a process that repeats a build ---- */
 
-/* Variables that tell loader, driver and compiler where their files are and where to keep what they
- * make. */
+/* Variables that name folders in which the loader, the driver and the compiler find their files or
+ * keep their results; and KILN_KEY_ENV, which names further variables of the key. */
 static const char *const needed_variables[] = {
     "POCL_*", "OCL_ICD_*", "OPENCL_VENDOR_PATH", "LD_LIBRARY_PATH", "PATH",
     "HOME",   "TMPDIR",    "XDG_CACHE_HOME",     "KILN_KEY_ENV",    NULL,
 };
 
-/* Variables that would make the repeated build load other code, or keep its results elsewhere,
- * unsigned or without limit. The process that repeats the build sets these itself. The variables
- * that may affect a compiler cannot be enumerated, so this is not a list of what is allowed: it
- * prevents accidents, but does not protect from anyone who can write requests. */
+/* Variables that are not passed to the process that repeats a build. They would make the build load
+ * additional code, or make it keep its results in a different place, unsigned or without a limit.
+ * The process that repeats the build sets these variables itself. This is not a list of what is
+ * allowed, because the variables that may affect a compiler cannot be enumerated. So it prevents
+ * accidents, but gives no protection from anyone who can write requests. */
 static const char *const unwanted_variables[] = {
     "OPENCL_LAYERS", "LD_*", "!LD_LIBRARY_PATH", "GLIBC_TUNABLES", "KILN_*", "!KILN_KEY_ENV", NULL,
 };

@@ -28,7 +28,7 @@ typedef struct identification {
     kiln_error *error;
 } identification;
 
-/* Only the first failure is described. */
+/* Records a failure. The error describes only the first one. */
 static void fail(const identification *i, const char *what)
 {
     if (kilni_key_builder_fail(i->key, KILN_OK) == KILN_OK) {
@@ -75,7 +75,8 @@ static char *get_answer(const identification *i, query_fn query, cl_uint name, c
     return bytes;
 }
 
-/* Returns the text, which the caller frees; NULL: the query failed. */
+/* Adds a part with the text that the query returns. Returns the text, which the caller frees; NULL:
+ * the query failed. */
 static char *add_text(const identification *i, query_fn query, cl_uint name, const char *part)
 {
     size_t size;
@@ -137,8 +138,8 @@ static bool has_extension(const identification *i, const char *name)
     return false;
 }
 
-/* Appends facts that only some drivers report. The device's own UUID is not among them, since it
- * identifies a single card. */
+/* Appends facts that only some drivers report. The device's own UUID is not among them, because it
+ * identifies one particular card. */
 static void add_optional_facts(const identification *i)
 {
     static const struct {
@@ -164,7 +165,8 @@ static void add_optional_facts(const identification *i)
     }
 }
 
-/* Appends how one sub-device was cut from its parent: the properties, and its resulting size. */
+/* Appends how a sub-device was made from its parent: the properties of the partition, and the size
+ * of the sub-device. */
 static void add_partition(const identification *i)
 {
     size_t size = 0;
@@ -175,7 +177,8 @@ static void add_partition(const identification *i)
     add_number(i, CL_DEVICE_MAX_COMPUTE_UNITS, "device.partition.units");
 }
 
-/* Walks up from the sub-device; a root device adds nothing. */
+/* Appends the partition of a sub-device and of each of its ancestors. Appends nothing for a root
+ * device. */
 static void add_partitions(const identification *i)
 {
     identification level = *i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What decides an OpenCL build besides its source: platform, device, driver, compiler, processor,
- * environment. Two devices that agree in all of these share results.
+ * What decides an OpenCL build besides its source: the platform, the device, the driver, the
+ * compiler, the processor and the environment. Two devices share results if all of these are equal.
  */
 #pragma once
 
@@ -12,7 +12,8 @@
 
 #include "device/opencl/driver.h"
 
-/* Further variables that decide a build (KILN_KEY_ENV): patterns, NULL-terminated. Borrowed. */
+/* Patterns (KILN_KEY_ENV) for further variables that decide a build. NULL-terminated and
+ * borrowed. */
 typedef struct kilni_opencl_environment {
     const char *const *variables;
 } kilni_opencl_environment;
@@ -21,7 +22,8 @@ typedef struct kilni_opencl_environment {
  *
  * @cl      functions of the loader or of the next layer; not NULL
  * @device  a root device or a sub-device
- * @driver  of the device's platform; NULL: it is identified here, which takes a few milliseconds
+ * @driver  the driver of the device's platform; NULL: this function identifies it, which takes a
+ *          few milliseconds
  * Returns KILN_OK; KILN_E_UNSUPPORTED: something that decides a build cannot be determined, with
  * the reason in @error; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
 kiln_status kilni_opencl_add_identity(const cl_icd_dispatch *cl, cl_device_id device,
@@ -29,9 +31,9 @@ kiln_status kilni_opencl_add_identity(const cl_icd_dispatch *cl, cl_device_id de
                                       kiln_error *error);
 
 /* Appends the variables that affect a platform's compiler, with their values; the contents of the
- * files that they name, and of those that the driver reads in the working directory; and the
- * calling thread's floating-point mode. Called anew for each build, since applications set
- * variables at run time.
+ * files that these variables name, and of the files that the driver reads in the working directory;
+ * and the calling thread's floating-point mode. Must be called for each build, because applications
+ * set variables at run time.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_add_environment(const char *platform_name,

@@ -10,7 +10,7 @@
 
 /* Looks up the functions that Kiln calls.
  *
- * @look_up        as kiln_opencl_function_fn
+ * @look_up        see kiln_opencl_function_fn
  * @ret_functions  [out] functions that Kiln does not call, or that do not exist, are NULL
  * Returns KILN_OK; KILN_E_UNSUPPORTED: a required function is missing, and @error names it. */
 kiln_status kilni_opencl_look_up(kiln_opencl_function_fn look_up, void *user,

@@ -14,8 +14,9 @@
 
 typedef struct search {
     const kilni_loaded_libraries *all;
-    /* The scopes in which the loader looks up a name at its first call: the program and everything
-     * that was opened globally, then the libraries that the driver itself is linked to. */
+    /* The scopes in which the loader looks up a function at its first call: the program and
+     * everything that was opened globally, then the libraries that the driver itself is linked
+     * to. */
     void *of_program;
     void *of_driver;
     bool *has; /* [library * KILNI_MATH_COUNT + function]: the driver calls the function of this
@@ -59,9 +60,10 @@ static bool imports(const kilni_loaded_library *library, const char *name)
     return wanted.is_there;
 }
 
-/* A program at a fixed address that takes the address of a function that it imports has a stub for
- * it, whose address the loader gives to every library. The stub leads to the first library after
- * the program that defines the function. */
+/* If a program at a fixed address takes the address of a function that it imports, the program has
+ * a stub for this function, and the loader gives the stub's address to every library. The stub
+ * leads to the first library after the program that defines the function. If @library is a program
+ * that has such a stub, returns the library to which the stub leads, otherwise @library. */
 static const kilni_loaded_library *behind_stub(const search *s, const kilni_loaded_library *library,
                                                const char *name)
 {
@@ -75,7 +77,8 @@ static const kilni_loaded_library *behind_stub(const search *s, const kilni_load
     return library;
 }
 
-/* The slot of a function that is not bound yet points into the library that imports it. */
+/* A library that imports functions. Until a function is bound, its slot points into this
+ * library. */
 typedef struct importer {
     const search *search;
     const kilni_loaded_library *library;
@@ -122,11 +125,12 @@ static bool is_libm(const kilni_loaded_library *library)
 
 static kiln_status append_names(const bool *has, kilni_text *line)
 {
-    kiln_status status = KILN_OK;
-    for (int i = 0; i < KILNI_MATH_COUNT && status == KILN_OK; i++) {
-        status = has[i] ? kilni_text_printf(line, " %s", kilni_math_name(i)) : KILN_OK;
+    for (int i = 0; i < KILNI_MATH_COUNT; i++) {
+        if (has[i]) {
+            kilni_text_printf(line, " %s", kilni_math_name(i));
+        }
     }
-    return status;
+    return kilni_text_append(line, "");
 }
 
 static kiln_status add_library(const kilni_loaded_library *library, const bool *has,
@@ -134,10 +138,8 @@ static kiln_status add_library(const kilni_loaded_library *library, const bool *
 {
     const char *name = kilni_loaded_library_name(library);
     kilni_text line = {0};
-    kiln_status status = kilni_text_printf(&line, "%s ", name);
-    if (status == KILN_OK) {
-        status = kilni_library_identity(&library->info, &line);
-    }
+    kilni_text_printf(&line, "%s ", name);
+    kiln_status status = kilni_library_identity(&library->info, &line);
     if (status == KILN_E_UNSUPPORTED) {
         kilni_error_set(error, status, 0, "%s has math functions, but can't be identified", name);
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions with which a driver's compiler folds constants. LLVM calls exp, sin, pow and so on
- * of the process that it is in. So the last bit of a constant depends on which library provides
- * them there, and on which variant of them that library selects for the processor.
+ * The functions with which a driver's compiler folds constants. LLVM calls the functions exp, sin,
+ * pow and so on of the process in which it runs. So the last bit of a constant depends on which
+ * library of the process provides these functions, and on which variant of them that library
+ * selects for the processor.
  */
 #pragma once
 
@@ -10,10 +11,10 @@
 
 #include "device/loaded_libraries.h"
 
-/* Appends "driver.math" for each library that defines one of these functions and is not the C
- * library's libm that the driver is linked to. Appends "libm.unused" if that libm does not use all
- * of AVX, AVX2 and FMA, because the processor lacks one or because GLIBC_TUNABLES masks it. Usually
- * it appends neither: the identity of libm is another part of the key.
+/* Appends "driver.math" for each library that defines one of these functions, except for the libm
+ * to which the driver is linked: the identity of that libm is a different part of the key. Appends
+ * "libm.unused" if libm does not use all of AVX, AVX2 and FMA, because the processor lacks one of
+ * them or because GLIBC_TUNABLES masks it. Usually appends neither part.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the functions cannot be identified, and @error has the
  * reason; KILN_E_NO_MEMORY. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Serves a request: finds the device, checks that the same build is still possible, builds,
- * captures and stores.
+ * Serves a request: finds the device, checks that the same build is still possible, builds the
+ * program, captures the results and stores them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static void release_keys(service *s)
     }
 }
 
-/* Returns KILN_OK if what these devices would build now is what the request asks for. */
+/* Returns KILN_OK if a build for these devices would have the key of the request. */
 static kiln_status check_keys(service *s, kiln_error *error)
 {
     kiln_status status = KILN_OK;
@@ -74,8 +74,8 @@ static kiln_status check_keys(service *s, kiln_error *error)
                                           &key);
     }
     if (status == KILN_OK && !kiln_key_equals(key, kiln_entry_key(s->request))) {
-        status =
-            kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "what decides the build has changed");
+        status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                                 "something that decides the build has changed");
     }
     kiln_key_release(&key);
     return status;
@@ -117,7 +117,8 @@ static int has_wanted_name(const service *s, cl_platform_id platform)
     return is_wanted;
 }
 
-/* Several platforms may have the same name; the right one has the right key. */
+/* Several platforms may have the same name. The right platform is the one whose devices yield the
+ * key of the request. */
 static kiln_status find_devices(service *s, kiln_error *error)
 {
     cl_platform_id platforms[PLATFORMS_MAX];
@@ -223,7 +224,8 @@ static kiln_status build(service *s, kiln_error *error)
 
 /* ---- the capture ---- */
 
-/* Of a build that read files, other results may be there, of other files. */
+/* If the build read files, the store may have results of the same build for other contents of the
+ * files. The new entry keeps those results. */
 static kiln_status add_reads(const service *s, size_t index, kiln_capture *taken)
 {
     kiln_entry *earlier = NULL;
@@ -236,8 +238,9 @@ static kiln_status add_reads(const service *s, size_t index, kiln_capture *taken
     return status;
 }
 
-/* Returns what the first build cost the requesting process, not what the repeated build costs if
- * the driver's cache answers it. */
+/* Returns the time of the first build, in the requesting process, or of the repeated build if that
+ * took longer. The repeated build may take little time, because its result may come from the
+ * driver's own cache. */
 static uint64_t build_cost(const service *s)
 {
     const uint64_t first_ns = kiln_entry_provenance(s->request).build_ns;

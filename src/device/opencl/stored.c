@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The outputs of one of several results are its log and its answers; what it folded is in the key.
+ * The outputs of each result are its log and its answers. Its folded constants need no record,
+ * because everything that decides them is in the key.
  */
 #include "device/opencl/stored.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include <kiln/opencl.h>
 
 #include "device/opencl/watched_build.h"
 #include "device/watch/encoding.h"
@@ -51,10 +54,8 @@ kiln_status kilni_opencl_stored_add_reads(kiln_capture *taken, kiln_bytes reads,
                                           const kiln_entry *replaced)
 {
     kilni_text outputs = {0}, answers = {0}, payload = {0};
-    kiln_status status = kilni_append_text(&outputs, taken->log);
-    if (status == KILN_OK) {
-        status = kilni_text_append_bytes(&outputs, taken->answers, taken->answers_size);
-    }
+    kilni_append_text(&outputs, taken->log);
+    kiln_status status = kilni_text_append_bytes(&outputs, taken->answers, taken->answers_size);
     if (status == KILN_OK) {
         const kilni_stored_result made = {.reads = reads,
                                           .folds = {no_folds, sizeof no_folds},
@@ -73,4 +74,41 @@ kiln_status kilni_opencl_stored_add_reads(kiln_capture *taken, kiln_bytes reads,
     taken->payload = payload.bytes;
     taken->payload_size = payload.length;
     return KILN_OK;
+}
+
+/* ---- the reads of a result ---- */
+
+static bool find_part(const kiln_entry *entry, const char *name, kiln_key_part *ret_part)
+{
+    const kiln_key *key = kiln_entry_key(entry);
+    for (size_t i = 0; kiln_key_part_at(key, i, ret_part) == KILN_OK; i++) {
+        if (strcmp(ret_part->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+kiln_status kiln_opencl_each_read(const kiln_entry *entry, size_t result, kiln_read_fn visit,
+                                  void *user)
+{
+    kiln_key_part platform, reads;
+    if (!entry || !visit) {
+        return KILN_E_INVALID;
+    }
+    if (kiln_entry_kind_of(entry) != KILN_ENTRY_PROGRAM || !find_part(entry, "reads", &reads) ||
+        !find_part(entry, "platform.name", &platform)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    char *name = NULL;
+    char *platform_name = strndup(platform.bytes ? platform.bytes : "", platform.size);
+    kiln_status status =
+        platform_name ? kilni_opencl_source_name(kilni_opencl_traits_of(platform_name), &name)
+                      : KILN_E_NO_MEMORY;
+    if (status == KILN_OK) {
+        status = kilni_results_each_read(entry, result, name, visit, user);
+    }
+    free(name);
+    free(platform_name);
+    return status;
 }

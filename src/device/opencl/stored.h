@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an entry of OpenCL's holds: one result; or, if the build may read files, a few results of
- * the same program, each with the files that it was made from.
+ * The content of an OpenCL entry: one result or, if the build may read files, a few results of the
+ * same program, each with a list of the files from which it was made.
  */
 #pragma once
 
@@ -12,25 +12,26 @@
 
 #include "device/opencl/traits.h"
 
-/* One result; points into its entry. */
+/* One result. The members point into the entry. */
 typedef struct kilni_opencl_stored {
     kiln_bytes answers; /* for kilni_opencl_answers_decode, with the log */
     kiln_bytes log;
     kiln_bytes binary;
-    kiln_bytes reads; /* for kilni_reads_hold; empty: it read nothing */
+    kiln_bytes reads; /* for kilni_reads_hold; empty: the build read nothing */
 } kilni_opencl_stored;
 
-/* Finds the result that is good now.
+/* Finds the result that was made from the files as they are now.
  *
  * @may_read     whether the build may read files
- * @ret_changed  [out] with KILN_MISS, a path that is not what it was, in place; may be NULL
- * Returns KILN_OK; KILN_MISS: none is; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Blocks: on reading. */
+ * @ret_changed  [out] with KILN_MISS, a path that has changed; points into @entry; may be NULL
+ * Returns KILN_OK; KILN_MISS: there is none; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Blocks: on reading
+ * files. */
 kiln_status kilni_opencl_stored_find(const kiln_entry *entry, bool may_read,
                                      const kilni_opencl_traits *traits,
                                      kilni_opencl_stored *ret_stored, const char **ret_changed);
 
-/* Makes what was taken of a build that read files into what its entry holds: this result, and those
- * of the entry that it replaces.
+/* Makes the content of an entry for a build that read files: the captured result, and the results
+ * of the entry that the new entry replaces.
  *
  * @replaced  NULL: none
  * Returns KILN_OK; KILN_E_NO_MEMORY. */

@@ -17,7 +17,7 @@ const char *const kilni_opencl_option_variables[] = {
 
 static const char *const nothing[] = {NULL};
 
-/* What LLVM and clang read, in whatever driver they are used. */
+/* Variables that LLVM and clang read in every driver that contains them. */
 #define LLVM_VARIABLES                                                                             \
     "LLVM_OVERRIDE_PRODUCER", "CLANG_CONFIG_PATH", "CLANG_NO_DEFAULT_CONFIG", "CCC_OVERRIDE_OPTIONS"
 
@@ -45,13 +45,25 @@ static const char *const pocl_files[] = {
     NULL,
 };
 
-/* Temporary files, and a folder for each program by its digest, 38 letters in all. */
+/* The driver's temporary files, some of which LLVM first writes under a different name, and a
+ * folder for each program. The path of this folder is made from the program's digest and has 38
+ * letters. No header has such a name. */
+#define POCL_TEMPORARY "tempfile_" POCL_RANDOM POCL_RANDOM
+#define POCL_RANDOM "[0-9A-Za-z][0-9A-Za-z][0-9A-Za-z]"
 #define POCL_PROGRAM "[A-P][A-P]/" POCL_LETTERS POCL_LETTERS POCL_LETTERS POCL_LETTERS
 #define POCL_LETTERS "[A-P][A-P][A-P][A-P][A-P][A-P][A-P][A-P][A-P]"
 
-static const char *const pocl_own_files[] = {"tempfile_*",           POCL_PROGRAM "*",
-                                             POCL_PROGRAM "*/*",     POCL_PROGRAM "*/*/*",
-                                             POCL_PROGRAM "*/*/*/*", NULL};
+static const char *const pocl_own_files[] = {POCL_TEMPORARY,
+                                             POCL_TEMPORARY ".cl",
+                                             POCL_TEMPORARY ".preproc*.cl",
+                                             POCL_TEMPORARY "*.tmp",
+                                             POCL_TEMPORARY ".so*",
+                                             POCL_TEMPORARY ".spirv",
+                                             POCL_PROGRAM "*",
+                                             POCL_PROGRAM "*/*",
+                                             POCL_PROGRAM "*/*/*",
+                                             POCL_PROGRAM "*/*/*/*",
+                                             NULL};
 
 static const char *const pocl_variables[] = {POCL_VARIABLES, LLVM_VARIABLES, LINKER_VARIABLES,
                                              NULL};
@@ -61,8 +73,9 @@ static const char *const pocl_variables[] = {POCL_VARIABLES, LLVM_VARIABLES, LIN
         "!CL_CONFIG_CPU_TBB_NUM_WORKERS", "VOLCANO_*", "OCLBACKEND_PLUGINS", "OPENCL_PROGRAM_*",   \
         "DISABLE_INFER_AS", "NO_OVERRIDE_CLANG_VERSION"
 
-/* Built-in functions for each instruction set, and libraries that are loaded but not linked. The
- * runtime first looks in the folder above for those that all instruction sets share. */
+/* Built-in functions for each instruction set, and libraries that the runtime loads but is not
+ * linked to. The runtime first looks in the parent folder for the files that all instruction sets
+ * share. */
 static const char *const intel_cpu_files[] = {
     "*.rtl", "../*.rtl", "cllibrary*.o", "libocl_svml_*.so*", "cl.cfg", NULL,
 };
@@ -76,12 +89,12 @@ static const char *const intel_cpu_file_variables[] = {
     NULL,
 };
 
-/* The first file takes precedence over the one beside the library; both are read again for each
- * build. The second is an index that clang looks for: it tells clang which names it need not look
- * up in a precompiled header. */
+/* cl.cfg in the working directory takes precedence over cl.cfg beside the library. modules.idx is
+ * an index that clang looks for: it tells clang which names it need not look up in a precompiled
+ * header. Both files are read again for each build. */
 static const char *const intel_cpu_working_files[] = {"cl.cfg", "modules.idx", NULL};
 
-/* With NEOReadDebugKeys=1 the driver reads variables of many names. */
+/* With NEOReadDebugKeys=1 the driver reads variables with many names. */
 #define INTEL_GPU_VARIABLES                                                                        \
     "IGC_*", "!IGC_Dump*", "NEO*", "!NEO_CACHE_*", "Override*", "Force*", "Enable*", "Disable*",   \
         "Use*", "CIF_*", "VISA_*"
@@ -107,7 +120,7 @@ static const char *const nvidia_files[] = {
 
 static const char *const nvidia_variables[] = {NVIDIA_VARIABLES, LLVM_VARIABLES, NULL};
 
-/* Variables that drivers without a row are known to read: AMD's, Mesa's, clvk. */
+/* Variables that drivers without a row are known to read: those of AMD, Mesa and clvk. */
 #define OTHER_VARIABLES                                                                            \
     "AMD_*", "GPU_*", "HSA_*", "ROC_*", "ROCM_*", "MESA_*", "!MESA_SHADER_CACHE_*", "!MESA_LOG*",  \
         "RUSTICL_*", "CLOVER_*", "GALLIUM_*", "LP_*", "RADEON*", "AMDGPU_*", "CLC_*", "CLVK_*",    \
@@ -120,7 +133,7 @@ static const char *const other_variables[] = {
 static const kilni_opencl_traits table[] = {
     {
         .platform_name = "Portable Computing Language",
-        .capture_cost = KILN_CAPTURE_DEAR,
+        .capture_cost = KILN_CAPTURE_EXPENSIVE,
         .own_cache_switch = "POCL_KERNEL_CACHE",
         .counts_kernels = 1,
         .counts_programs = 1,
@@ -139,6 +152,7 @@ static const kilni_opencl_traits table[] = {
         .links_reload = 1,
         .compiler_files = intel_cpu_files,
         .compiler = "libcommon_clang.so*",
+        .knows_working_folder = 1,
         .variables = intel_cpu_variables,
         .file_variables = intel_cpu_file_variables,
         .working_files = intel_cpu_working_files,
@@ -161,7 +175,7 @@ static const kilni_opencl_traits table[] = {
     },
     {
         .platform_name = NULL,
-        .capture_cost = KILN_CAPTURE_DEAR,
+        .capture_cost = KILN_CAPTURE_EXPENSIVE,
         .compiler_files = nothing,
         .variables = other_variables,
         .file_variables = intel_cpu_file_variables,

@@ -9,7 +9,7 @@
 #include "device/opencl/driver.h"
 #include "device/opencl/inputs.h"
 
-/* ---- what the driver keeps for itself ---- */
+/* ---- the driver's own files ---- */
 
 kiln_status kilni_opencl_source_name(const kilni_opencl_traits *traits, char **ret_name)
 {
@@ -17,22 +17,20 @@ kiln_status kilni_opencl_source_name(const kilni_opencl_traits *traits, char **r
     const char *cache = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     kilni_text path = {0};
-    kiln_status status;
     *ret_name = NULL;
     if (!traits->own_files) {
         return KILN_OK;
     }
     if (set && *set) {
-        status = kilni_text_append(&path, set);
+        kilni_text_append(&path, set);
     } else if (cache && *cache) {
-        status = kilni_text_printf(&path, "%s/pocl/kcache", cache);
+        kilni_text_printf(&path, "%s/pocl/kcache", cache);
+    } else if (home && *home) {
+        kilni_text_printf(&path, "%s/.cache/pocl/kcache", home);
     } else {
-        status = home && *home ? kilni_text_printf(&path, "%s/.cache/pocl/kcache", home)
-                               : kilni_text_append(&path, "/tmp/pocl/kcache");
+        kilni_text_append(&path, "/tmp/pocl/kcache");
     }
-    if (status == KILN_OK) {
-        status = kilni_text_append(&path, "/source");
-    }
+    const kiln_status status = kilni_text_append(&path, "/source");
     if (status != KILN_OK) {
         kilni_text_done(&path);
         return status;
@@ -47,8 +45,9 @@ static const char *file_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The path from the folder of a file; "": that folder itself; NULL: the path is elsewhere. */
-static const char *beside(const char *file, const char *path)
+/* Returns @path relative to the folder of @file; "" for that folder itself; NULL if the path is
+ * outside of it. */
+static const char *path_in_folder_of(const char *file, const char *path)
 {
     const size_t length = file ? (size_t)(file_of(file) - file) : 0;
     if (length == 0 || strncmp(path, file, length - 1) != 0) {
@@ -57,7 +56,7 @@ static const char *beside(const char *file, const char *path)
     return path[length - 1] == '\0' ? "" : path[length - 1] == '/' ? path + length : NULL;
 }
 
-static bool fits_any(const char *const *patterns, const char *path)
+static bool matches_any(const char *const *patterns, const char *path)
 {
     for (; patterns && *patterns; patterns++) {
         if (fnmatch(*patterns, path, FNM_PATHNAME) == 0) {
@@ -67,27 +66,29 @@ static bool fits_any(const char *const *patterns, const char *path)
     return false;
 }
 
-/* The driver's temporary files, the files that it is made of, which are in the key, and what LLVM
- * looks at once in a process, to see whether it can ask for the paths of open files. */
-static bool is_drivers_own(const void *user, const char *path)
+/* Whether a path does not count as read. This holds for the driver's temporary files; for the files
+ * of the driver, which are in the key; and for the folder that LLVM queries once per process to
+ * find out whether it can ask for the paths of open files. */
+static bool is_not_recorded(const void *user, const char *path)
 {
     const kilni_opencl_watched_build *build = user;
-    const char *in_cache = beside(build->source_name, path);
-    const char *in_driver = beside(build->driver, path);
-    return (in_cache && (!*in_cache || fits_any(build->traits->own_files, in_cache))) ||
-           (in_driver && fits_any(build->traits->compiler_files, in_driver)) ||
-           fits_any(build->traits->compiler_files, path) || strcmp(path, "/proc/self/fd") == 0;
+    const char *in_cache = path_in_folder_of(build->source_name, path);
+    const char *in_driver = path_in_folder_of(build->driver, path);
+    return (in_cache && (!*in_cache || matches_any(build->traits->own_files, in_cache))) ||
+           (in_driver && matches_any(build->traits->compiler_files, in_driver)) ||
+           matches_any(build->traits->compiler_files, path) || strcmp(path, "/proc/self/fd") == 0;
 }
 
 /* ---- the compiler's library ---- */
 
 static bool is_in_folder_of(const char *file, const char *path)
 {
-    const char *name = beside(file, path);
+    const char *name = path_in_folder_of(file, path);
     return name && name == file_of(path);
 }
 
-/* The one that the driver is linked to, or has loaded from its own folder; NULL: none, or more. */
+/* Returns the compiler's library that the driver is linked to, or that it has loaded from its own
+ * folder; NULL if there is no such library, or more than one. */
 static const kilni_loaded_library *find_compiler(const kilni_loaded_libraries *all,
                                                  const char *pattern)
 {
@@ -139,10 +140,15 @@ static kiln_status find_watched(kilni_opencl_watched_build *build, cl_platform_i
 
 /* ---- one build ---- */
 
-/* Those of the call, and those that variables add. */
-static kiln_status see_options(kilni_opencl_watched_build *build, const char *options)
+/* Takes into account the options of the call, the options that variables add, and the folders that
+ * compilers search by default.
+ */
+static kiln_status record_options(kilni_opencl_watched_build *build, const char *options)
 {
-    kiln_status status = kilni_reads_see_options(build->reads, options ? options : "");
+    kiln_status status = kilni_reads_see_options(build->reads, "/usr/local/include /usr/include");
+    if (status == KILN_OK && options) {
+        status = kilni_reads_see_options(build->reads, options);
+    }
     for (const char *const *each = kilni_opencl_option_variables; *each; each++) {
         const char *value = getenv(*each);
         if (value && status == KILN_OK) {
@@ -155,8 +161,8 @@ static kiln_status see_options(kilni_opencl_watched_build *build, const char *op
 static kiln_status make_reads(kilni_opencl_watched_build *build, const char *options)
 {
     kiln_status status = kilni_opencl_source_name(build->traits, &build->source_name);
-    /* What is looked for there is noted from that folder, which may have a different path when it
-     * is looked up again. */
+    /* Includes in the folder of the source's name are recorded by their paths. A relative path
+     * would refer to a different folder once the working directory has changed. */
     if (status == KILN_OK && build->source_name && *build->source_name != '/') {
         status = KILN_E_UNSUPPORTED;
     }
@@ -164,11 +170,14 @@ static kiln_status make_reads(kilni_opencl_watched_build *build, const char *opt
         status = kilni_reads_new(build->source_name, &kilni_opencl_words, &build->reads);
     }
     if (status == KILN_OK) {
-        kilni_reads_ignore(build->reads, is_drivers_own, build);
+        kilni_reads_ignore(build->reads, is_not_recorded, build);
+    }
+    if (status == KILN_OK && build->traits->knows_working_folder) {
         status = kilni_reads_count_working_folder(build->reads);
+        return status == KILN_OK ? record_options(build, options) : status;
     }
     if (status == KILN_OK) {
-        status = see_options(build, options);
+        kilni_reads_count_spelled_folder(build->reads);
     }
     return status;
 }
@@ -192,8 +201,9 @@ void kilni_opencl_watched_build_begin(kilni_opencl_watched_build *build, cl_plat
     }
 }
 
-void kilni_opencl_watched_build_end(kilni_opencl_watched_build *build)
+void kilni_opencl_watched_build_end(void *watched)
 {
+    kilni_opencl_watched_build *build = watched;
     if (build->is_under_way) {
         build->is_under_way = false;
         kilni_watch_end(&build->watch);
@@ -212,13 +222,18 @@ kiln_status kilni_opencl_watched_build_finish(kilni_opencl_watched_build *build,
     kilni_words_add(&words, kilni_reads_words(build->reads));
     const char *refusal = kilni_opencl_words_refusal(&words);
     if (!kilni_reads_has_any(build->reads)) {
-        refusal = "the compiler was not seen at work";
+        refusal = "no read of the compiler was observed";
     }
     if (refusal) {
         *ret_why = refusal;
         return KILN_E_UNSUPPORTED;
     }
-    if (kilni_opencl_words_ask_place(&words)) {
+    const bool asks_known =
+        build->traits->knows_working_folder && kilni_opencl_words_ask_existence(&words);
+    if (asks_known) {
+        kilni_reads_note(build->reads, getenv("PWD"));
+    }
+    if (asks_known || kilni_opencl_words_ask_place(&words)) {
         kilni_reads_note_real_path(build->reads, ".");
     }
     const bool moves = !kilni_reads_use_folder(build->reads);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Watching what a driver's compiler reads during one build.
+ * Watches what a driver's compiler reads during one build.
  */
 #pragma once
 
@@ -15,41 +15,46 @@
 #include "device/watch/watch.h"
 #include "device/watch/words.h"
 
-/* Zeroed, nothing is watched. It stays where it is from begin to end. */
+/* A zeroed structure watches nothing. A structure must stay at its address from
+ * kilni_opencl_watched_build_begin to kilni_opencl_watched_build_end. */
 typedef struct kilni_opencl_watched_build {
     kilni_watch watch;
     bool is_under_way;
     kilni_reads *reads; /* NULL: the build was not watched */
     char *source_name;  /* see kilni_opencl_source_name */
-    char *driver;       /* the path of its library */
+    char *driver;       /* the path of the driver's library */
     const kilni_opencl_traits *traits;
 } kilni_opencl_watched_build;
 
-/* Begins to watch a build with these options, which may be NULL. What is compiled until the end, by
- * this thread or by one of the driver's, is noted. If it can't be watched, nothing begins, and
- * finish says so.
+/* Begins to watch a build with these options, which may be NULL. Until
+ * kilni_opencl_watched_build_end, records everything that this thread or a thread of the driver
+ * reads in order to compile. If the build can't be watched, kilni_opencl_watched_build_finish
+ * reports that.
  *
- * Threads: any. Blocks: on the loader, and the first time in a process for tens of milliseconds. */
+ * Threads: any. Blocks: on the loader; the first call in a process takes tens of milliseconds. */
 void kilni_opencl_watched_build_begin(kilni_opencl_watched_build *build, cl_platform_id platform,
                                       const kilni_opencl_traits *traits, const char *options);
 
-/* By the thread that began; takes one that did not begin. */
-void kilni_opencl_watched_build_end(kilni_opencl_watched_build *build);
+/* Ends the watch. Must be called by the thread that began it. Must also be that thread's cleanup
+ * handler (pthread_cleanup_push) if a callback may exit the thread or throw during the build. Does
+ * nothing if the build is not watched. */
+void kilni_opencl_watched_build_end(void *watched);
 
-/* After the end: looks at everything that was read once more.
+/* Call this after kilni_opencl_watched_build_end. Checks once more everything that was read.
  *
- * @words      of the texts that were given
- * @ret_reads  [out] for kilni_reads_hold; kilni_text_done by the caller
+ * @words      the words in the texts that were passed
+ * @ret_reads  [out] for kilni_reads_hold; freed by the caller, with kilni_text_done
  * @ret_why    [out] static text
  * Returns KILN_OK; KILN_MISS: files changed meanwhile; KILN_E_UNSUPPORTED: the result can't be
- * kept; both with the reason; KILN_E_NO_MEMORY. Blocks: on reading. */
+ * kept; both with the reason in @ret_why; KILN_E_NO_MEMORY. Blocks: on reading. */
 kiln_status kilni_opencl_watched_build_finish(kilni_opencl_watched_build *build,
                                               const kilni_words *words, kilni_text *ret_reads,
                                               const char **ret_why);
 void kilni_opencl_watched_build_done(kilni_opencl_watched_build *build);
 
-/* The name of a source, as the driver gives it to its compiler: of a driver that writes sources
- * into its cache folder, where includes are looked for too, a path in there. The caller frees.
+/* Returns the name that the driver passes to its compiler for a source. If the driver writes
+ * sources to its cache folder, the name is a path in that folder, and the compiler searches the
+ * folder for includes. The caller frees the name.
  *
  * @ret_name  [out] NULL: the driver has no such folder
  * Returns KILN_OK; KILN_E_NO_MEMORY. */

@@ -2,16 +2,24 @@
 #include "device/watch/compilation.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
-/* Guards the list. Not held while a compiler runs. The lock of a compilation may be taken while it
- * is held. */
+/* Guards the list of running compilations. Not held while a compiler runs. A thread that holds this
+ * lock may also take the lock of a compilation. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_compilation *running;
 
-/* The compilation of this thread; NULL: it compiles nothing. Read without the lock: a thread's
- * first access may need the loader, whose lock another thread may hold while it waits for this
- * one. */
+/* The compilation of this thread; NULL: the thread compiles nothing. Must be accessed without
+ * holding the lock above: a thread's first access to this variable may need the loader's lock, and
+ * the thread that holds the loader's lock may be waiting for the lock above. */
 static _Thread_local kilni_compilation *current;
+
+/* How many signal handlers have started to use a library, and whether one may still be running.
+ * Relaxed order is enough for two reasons. A handler reads what its own thread has written. And a
+ * thread whose compilation misses a report has synchronized, within the library, with the thread
+ * that the handler interrupted. */
+static _Atomic uint64_t interruptions;
+static _Atomic bool is_interrupted;
 
 /* ---- forks ---- */
 
@@ -52,6 +60,8 @@ kiln_status kilni_compilation_join(kilni_compilation *compilation, kilni_reads *
         return KILN_E_NO_MEMORY;
     }
     current = compilation;
+    compilation->interruptions = atomic_load_explicit(&interruptions, memory_order_relaxed);
+    atomic_store_explicit(&is_interrupted, false, memory_order_relaxed);
     pthread_mutex_lock(&lock);
     compilation->next = running;
     running = compilation;
@@ -59,9 +69,11 @@ kiln_status kilni_compilation_join(kilni_compilation *compilation, kilni_reads *
     return KILN_OK;
 }
 
-bool kilni_compilation_leave(kilni_compilation *compilation)
+const char *kilni_compilation_leave(kilni_compilation *compilation)
 {
     const bool is_this_process = current == compilation;
+    const bool was_interrupted =
+        compilation->interruptions != atomic_load_explicit(&interruptions, memory_order_relaxed);
     current = is_this_process ? compilation->outer : NULL;
     pthread_mutex_lock(&lock);
     kilni_compilation **link = &running;
@@ -73,7 +85,15 @@ bool kilni_compilation_leave(kilni_compilation *compilation)
     }
     pthread_mutex_unlock(&lock);
     pthread_mutex_destroy(&compilation->lock);
-    return is_this_process;
+    return !is_this_process  ? "the process was forked during the compilation"
+           : was_interrupted ? "a signal arrived during the compilation"
+                             : NULL;
+}
+
+void kilni_compilation_interrupt(void)
+{
+    atomic_fetch_add_explicit(&interruptions, 1, memory_order_relaxed);
+    atomic_store_explicit(&is_interrupted, true, memory_order_relaxed);
 }
 
 /* ---- reporting ---- */
@@ -105,10 +125,13 @@ static void report_to_all(const event *e)
     pthread_mutex_unlock(&lock);
 }
 
-/* The compiler must see the errno that the C library set. */
+/* Keeps errno, because the compiler must see the errno that the C library set. */
 static void report(const event *e)
 {
     const int number = errno;
+    if (atomic_load_explicit(&is_interrupted, memory_order_relaxed)) {
+        return;
+    }
     if (current) {
         report_to(current, e);
     } else {

@@ -7,38 +7,46 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <kiln/status.h>
 
-#include "device/watch/folds.h"
-#include "device/watch/reads.h"
+#include "device/watch/constant_folds.h"
+#include "device/watch/read_files.h"
 
 typedef struct kilni_compilation {
     struct kilni_compilation *next;
-    struct kilni_compilation *outer; /* the compilation of the same thread during which this one
-                                      * began */
+    struct kilni_compilation
+        *outer; /* the same thread's outer compilation, during which this one began */
 
     pthread_mutex_t lock; /* guards the reads and the folds */
     kilni_reads *reads;
     kilni_folds *folds;
+    uint64_t interruptions; /* the number of interruptions when it began: see
+                               kilni_compilation_interrupt */
 } kilni_compilation;
 
-/* From now on, what this thread reads and folds is reported to @compilation, which must stay at its
- * address until it leaves. What a thread does that is not compiling is reported to all running
- * compilations. @reads and @folds are borrowed.
+/* From now on, everything that this thread reads and folds is reported to @compilation, which must
+ * stay at its address until kilni_compilation_leave. Everything that a thread without a compilation
+ * reads and folds is reported to all running compilations. @reads and @folds are borrowed.
  *
- * Returns KILN_OK; KILN_E_NO_MEMORY: it has not joined. */
+ * Returns KILN_OK; KILN_E_NO_MEMORY: nothing is reported to @compilation. */
 kiln_status kilni_compilation_join(kilni_compilation *compilation, kilni_reads *reads,
                                    kilni_folds *folds);
 
-/* Called by the thread that joined. Returns false if the process was forked meanwhile: then some
- * reports may be missing.
- */
-bool kilni_compilation_leave(kilni_compilation *compilation);
+/* Called by the thread that joined. Returns NULL, or a static text that says why some reports may
+ * be missing. */
+const char *kilni_compilation_leave(kilni_compilation *compilation);
 
-/* Reports that this thread is about to read or do something: for calls.h. */
+/* Call this when a signal handler starts to use a library. The signal may have interrupted this
+ * thread while it held a lock of the allocator or of a compilation, so nothing is reported from now
+ * on until the next compilation begins. Async-signal-safe. */
+void kilni_compilation_interrupt(void);
+
+/* Reports that this thread is about to read or do something. Called by the functions of
+ * intercepted_calls.h. */
 typedef void kilni_note_fn(kilni_reads *reads, const char *text);
 void kilni_compilation_report(kilni_note_fn *note, const char *text);
 
-/* Reports that this thread has folded a constant: for math_calls.h. */
+/* Reports that this thread has folded a constant. Called by the functions of math_calls.h. */
 void kilni_compilation_report_fold(const kilni_fold *fold);

@@ -9,7 +9,7 @@ typedef struct kilni_compiler {
     const char *entry_point; /* a function that the compiler's library exports */
 
     /* Options without their dashes, NULL-terminated lists. */
-    const char *const *unkept_options; /* their results differ every time, or they keep state in the
-                                        * process or in the compiler's own files */
-    const char *const *placed_options; /* with these the result says where it was compiled */
+    const char *const *unkept_options; /* with these each result differs, or the compiler keeps
+                                          state in the process or in files of its own */
+    const char *const *placed_options; /* with these the result contains its source's path */
 } kilni_compiler;

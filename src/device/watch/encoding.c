@@ -14,8 +14,8 @@ kiln_status kilni_append_number(kilni_text *to, uint64_t value, size_t width)
 kiln_status kilni_append_text(kilni_text *to, const char *text)
 {
     const size_t length = strlen(text);
-    const kiln_status status = kilni_append_number(to, length, 4);
-    return status == KILN_OK ? kilni_text_append_bytes(to, text, length + 1) : status;
+    kilni_append_number(to, length, 4);
+    return kilni_text_append_bytes(to, text, length + 1);
 }
 
 const char *kilni_read_text(kilni_byte_reader *reader)

@@ -14,5 +14,5 @@
 kiln_status kilni_append_number(kilni_text *to, uint64_t value, size_t width);
 kiln_status kilni_append_text(kilni_text *to, const char *text);
 
-/* Returns a text in place, or NULL if it is damaged. */
+/* Returns a pointer to a text within the data, or NULL if the text is damaged. */
 const char *kilni_read_text(kilni_byte_reader *reader);

@@ -48,7 +48,8 @@ static kiln_status add_options(const kilni_inputs *inputs, bool *ret_is_placed,
     return KILN_OK;
 }
 
-/* A compiler may spell the folder as PWD does, if PWD names it. */
+/* Also adds PWD: if it names the working directory, a compiler may use this spelling of the
+ * path. */
 static void add_working_directory(kiln_key_builder *key)
 {
     char *path = getcwd(NULL, 0);
@@ -115,6 +116,8 @@ kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_words *wor
     }
     if (status == KILN_OK) {
         see_words(inputs, words);
+        const char *refusal = kilni_clock_words_refusal(words);
+        status = refusal ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s", refusal) : status;
     }
     return status == KILN_E_TOO_LARGE
                ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the inputs are too large for a key")
@@ -155,7 +158,7 @@ static bool has_folder(const char *text, const void *user)
     return kilni_text_has_program_folder(user, text, strlen(text));
 }
 
-/* Whether any of the given texts satisfies @has. */
+/* Whether @has returns true for any of the texts that were passed. */
 static bool any_text(const kilni_inputs *inputs, bool (*has)(const char *, const void *),
                      const void *user)
 {
@@ -177,8 +180,9 @@ static bool any_text(const kilni_inputs *inputs, bool (*has)(const char *, const
     return false;
 }
 
-/* Whether an option ends with a path that contains the folder. From there an include could lead
- * into the folder, by a name that macros make. */
+/* Whether an option ends with the path of a folder that contains the program's folder. An #include
+ * relative to that path could then reach into the program's folder, by a name that macros
+ * assemble. */
 static bool is_above_folder(const char *option, const char *name)
 {
     const char *path = strchr(option, '/');
@@ -191,11 +195,11 @@ static bool is_above_folder(const char *option, const char *name)
 
 bool kilni_inputs_may_move(const kilni_inputs *inputs)
 {
-    /* The means by which a text can learn its own name. */
+    /* The words by which a text can obtain its own name. */
     static const char *const words[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
                                         "source_location"};
     const size_t folder_length = kilni_program_folder_length(inputs->name);
-    /* Without the slash, since "-I/a/b" names the folder of "/a/b/c.cu". */
+    /* The word excludes the slash, because "-I/a/b" names the folder of "/a/b/c.cu". */
     const word folder = {inputs->name, folder_length > 1 ? folder_length - 1 : 0};
     bool may_move = folder_length > 1 && !any_text(inputs, has_word, &folder) &&
                     !any_text(inputs, has_folder, inputs->name);

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/watch/reads.h"
+#include "device/watch/changed_files.h"
 
 typedef struct known_program {
     kiln_digest digest;
     uint64_t revision;
-    /* Changes with each revision, and each time the revision is handed out while there are no
-     * reads. */
+    /* Changes with each revision, and each time the revision is returned while its reads are
+     * unknown. */
     uint64_t mark;
-    char *reads; /* of the last compilation; NULL: this revision has had none */
+    char *reads; /* of the last compilation; NULL: unknown for this revision */
     size_t size;
     const char *why;
     struct known_program *older, *newer;
@@ -29,8 +29,8 @@ struct kilni_known_reads {
     char *name; /* NULL: none */
 };
 
-/* Guards all of them, so that a forked child finds none half changed. Not held while files are
- * read. */
+/* Guards every kilni_known_reads of the process, so that a forked child finds none of them half
+ * changed. Not held while files are read. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
@@ -68,7 +68,7 @@ static size_t bytes_of(const known_program *program)
     return sizeof *program + program->size;
 }
 
-/* ---- life ---- */
+/* ---- creating and freeing ---- */
 
 static void free_program(void *program)
 {
@@ -151,7 +151,7 @@ static known_program *find_or_add(kilni_known_reads *known, const kiln_digest *d
     return *found;
 }
 
-/* Any but the newest may be forgotten. */
+/* Forgets the least recently used programs until the others fit. Never forgets the newest. */
 static void forget_oldest(kilni_known_reads *known)
 {
     while (known->bytes > known->bytes_max && known->oldest != known->newest) {
@@ -186,8 +186,8 @@ static bool has_reads(const known_program *program, kiln_bytes reads)
            memcmp(program->reads, reads.data, reads.size) == 0;
 }
 
-/* Sets reads that differ from the present ones. If there were none, the revision stays: it was
- * right for every caller that received it. */
+/* Sets reads that differ from the present ones. If there are no present reads, the revision stays
+ * the same, because it was right for every caller that received it. */
 static kiln_status set_reads(kilni_known_reads *known, known_program *program, kiln_bytes reads)
 {
     char *copy = reads.size > 0 ? malloc(reads.size) : NULL;
@@ -203,9 +203,10 @@ static kiln_status set_reads(kilni_known_reads *known, known_program *program, k
     return KILN_OK;
 }
 
-/* ---- asking ---- */
+/* ---- revisions ---- */
 
-/* Returns what is known now, with a copy of the reads that the caller checks without the lock. */
+/* Returns what is known now, with a copy of the reads, so that the caller can check them without
+ * holding the lock. */
 static kiln_status look_up(kilni_known_reads *known, const kiln_digest *digest,
                            known_program *ret_now)
 {
@@ -228,7 +229,7 @@ static kiln_status look_up(kilni_known_reads *known, const kiln_digest *digest,
     return status;
 }
 
-/* Begins a new revision, since the reads of this one no longer hold, unless another thread has
+/* Begins a new revision, because the reads of @revision no longer hold, unless another thread has
  * already done so. */
 static kiln_status end_revision(kilni_known_reads *known, const kiln_digest *digest,
                                 uint64_t revision)
@@ -242,8 +243,8 @@ static kiln_status end_revision(kilni_known_reads *known, const kiln_digest *dig
     return found ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-/* Returns KILN_MISS if the files have changed: there is a new revision, and the caller asks
- * again. */
+/* Returns KILN_MISS if the files have changed. A new revision has then begun, and the caller must
+ * ask again. */
 static kiln_status get_revision_once(kilni_known_reads *known, const kiln_digest *program,
                                      known_program *ret_now)
 {
@@ -314,7 +315,7 @@ kiln_status kilni_known_reads_confirm(kilni_known_reads *known, const kiln_diges
     known_program *found = find_or_add(known, program);
     kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
     const bool is_same = found && has_reads(found, reads);
-    /* The revision is unchanged, and was handed out only to callers that saw these reads. */
+    /* Whether the revision is unchanged, and was returned only to callers that saw these reads. */
     const bool is_seen_by_all = found && found->mark == mark && (is_same || !found->reads);
     if (found && !is_same) {
         status = set_reads(known, found, reads);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device's programs read when they were last compiled in this process. This distinguishes a
- * program in memory from the same program with different files.
+ * The files that a device's programs read when they were last compiled in this process. They
+ * distinguish a program in memory from the same program made from different files.
  *
- * A program has a revision, which stays the same as long as the files that it read are unchanged;
- * then it becomes a number that the process has never used before. So no revision stands for two
- * states of the files. A thread that compiles asks for the revision again afterwards, and if it has
- * changed, does not share its result.
+ * A program has a revision number, which stays the same as long as the files that it read are
+ * unchanged. When the files change, the revision becomes a number that the process has never used
+ * before, so no revision belongs to two states of the files. A thread that compiles asks for the
+ * revision again afterwards. If the revision has changed, the thread does not share its result.
  */
 #pragma once
 
@@ -16,9 +16,9 @@
 
 typedef struct kilni_known_reads kilni_known_reads;
 
-/* @bytes_max  about how many bytes are remembered; beyond it, the programs that were asked for
- *             least recently are forgotten and treated as new ones
- * @name       of all programs, as for kilni_reads_hold; copied; may be NULL
+/* @bytes_max  about how many bytes may be used; beyond that, the least recently used programs are
+ *             forgotten, and later treated as new
+ * @name       the name of all programs, as for kilni_reads_hold; copied; may be NULL
  * Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_known_reads_new(size_t bytes_max, const char *name,
                                   kilni_known_reads **ret_known);
@@ -26,7 +26,7 @@ void kilni_known_reads_free(kilni_known_reads **known);
 
 /* Returns the revision of a program.
  *
- * @program  digest of everything that decides it except its files
+ * @program  digest of everything that affects its result except the files
  * @ret_why  [out] with KILN_E_UNSUPPORTED, static text
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the result of compiling these files cannot be kept;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
@@ -35,26 +35,28 @@ kiln_status kilni_known_reads_get_revision(kilni_known_reads *known, const kiln_
 
 /* Records that a compilation of the program has ended.
  *
- * @reads  for kilni_reads_hold; copied; empty: unknown, or changed during the compilation
+ * @reads  for kilni_reads_hold; copied; empty: the files are unknown, or changed during the
+ *         compilation
  * @why    why the result cannot be kept, static text; NULL: it can
- * Returns KILN_OK; KILN_E_NO_MEMORY: then the revision is a new one. Threads: any. Blocks:
+ * Returns KILN_OK; KILN_E_NO_MEMORY: the program now has a new revision. Threads: any. Blocks:
  * never. */
 kiln_status kilni_known_reads_set(kilni_known_reads *known, const kiln_digest *program,
                                   kiln_bytes reads, const char *why);
 
-/* Called before the caller checks the reads that an entry lists; kilni_known_reads_confirm is
- * called afterwards.
+/* Call this before checking the reads that an entry lists, and kilni_known_reads_confirm
+ * afterwards.
  *
- * @ret_mark  [out] stands for the state of the program at this time
+ * @ret_mark  [out] for kilni_known_reads_confirm: identifies the present state of the program
  * Returns KILN_OK or KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 kiln_status kilni_known_reads_begin_check(kilni_known_reads *known, const kiln_digest *program,
                                           uint64_t *ret_mark);
 
 /* Records that the reads of an entry hold.
  *
- * @revision  for which the caller checked the entry; 0: for none
- * Returns KILN_OK; KILN_MISS: they belong to a different revision; KILN_BUSY: a caller that did not
- * see the same reads received the revision meanwhile, so the files may have changed in between, and
- * the caller must check again; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
+ * @revision  the revision for which the caller checked the entry; 0: none
+ * Returns KILN_OK; KILN_MISS: the reads belong to a different revision; KILN_BUSY: the revision was
+ * meanwhile returned to a different caller, which had not seen these reads, so the files may have
+ * changed in between, and this caller must check them again; KILN_E_NO_MEMORY. Threads: any.
+ * Blocks: never. */
 kiln_status kilni_known_reads_confirm(kilni_known_reads *known, const kiln_digest *program,
                                       uint64_t mark, uint64_t revision, kiln_bytes reads);

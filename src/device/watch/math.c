@@ -8,8 +8,8 @@
 
 #include "device/floating_point.h"
 
-/* Each is written once, before a compiler's calls are redirected to the code that reads it: the
- * atomic exchange of the compiler's slot is a release that follows the write. */
+/* Each address is written once, before a compiler's calls are redirected to the code that reads it.
+ * The atomic exchange that redirects a call is a release, and comes after this write. */
 static _Atomic(void *) functions[KILNI_MATH_COUNT];
 
 bool kilni_math_set_function(int function, void *address)
@@ -67,8 +67,8 @@ void kilni_math_try(int function, void *address)
     errno = number;
 }
 
-/* Clears all flags before the call, to see which ones the call raises; raises those that were set
- * before again afterwards. errno is treated the same way. */
+/* Clears all flags before the call, to see which flags the call raises, and afterwards sets the
+ * flags again that were set before. Treats errno in the same way. */
 bool kilni_math_call(kilni_fold *fold)
 {
     void *address = kilni_math_get_function(fold->function);

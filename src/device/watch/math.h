@@ -15,25 +15,26 @@ typedef struct kilni_fold {
     uint8_t function;
     uint64_t arguments[2]; /* the second is 0 if the function takes one */
     uint64_t result;
-    uint32_t error;  /* what errno was set to; 0: it was not */
+    uint32_t error;  /* the value to which the call set errno; 0: it did not set errno */
     uint32_t raised; /* exceptions by which a compiler sees that a call failed: a set of
                       * KILNI_RAISED_… of device/floating_point.h */
 } kilni_fold;
 
-/* Notes which function of this process a compiler calls by a name. Returns false if a different one
- * was noted before: two compilers call different ones. Threads: any. */
+/* Records the address of the function that a compiler in this process calls. Returns false if a
+ * different address was recorded before, which means that two compilers call different functions.
+ * Threads: any. */
 bool kilni_math_set_function(int function, void *address);
 
-/* Returns NULL if none was noted. */
+/* Returns the recorded address, or NULL if there is none. */
 void *kilni_math_get_function(int function);
 
-/* Calls a function whose result does not matter. Leaves errno, flags and mode as they were, and
- * nothing traps: the arguments are 0, and log, for one, then divides by zero. */
+/* Calls a function with the value 0 for each argument, and ignores the result. Restores errno, the
+ * flags and the mode. Prevents traps, because log(0), for example, divides by zero. */
 void kilni_math_try(int function, void *address);
 
-/* Calls the function with a fold's arguments as the compiler would. Leaves flags and errno as such
- * a call leaves them.
+/* Calls a fold's function with the fold's arguments, as the compiler would. Sets the flags and
+ * errno as the compiler's call would.
  *
- * @fold  [in, out] has function and arguments; the other fields are set
- * Returns false, and calls nothing, if no function was noted for it. Threads: any. */
+ * @fold  [in, out] function and arguments are read; the other fields are set
+ * Returns false, and calls nothing, if no address was recorded for the function. Threads: any. */
 bool kilni_math_call(kilni_fold *fold);

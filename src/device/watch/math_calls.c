@@ -6,8 +6,8 @@
 #include "device/watch/compilation.h"
 #include "device/watch/math.h"
 
-/* A compiler's calls are redirected here only after the function that they called before is
- * known. */
+/* A compiler's calls are redirected to these functions only once the address of the original
+ * function is known. */
 static void observe(kilni_fold *fold)
 {
     if (kilni_math_call(fold)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replacements for the functions with which NVRTC folds constants. Each calls the function that it
- * replaces, and reports arguments and results to the watched compilation.
+ * Replacements for the functions with which NVRTC folds constants. Each replacement calls the
+ * original function, and reports the arguments and the result to the watched compilation.
  */
 #pragma once
 

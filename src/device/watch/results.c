@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding: version u32, count u32, then for each result the sizes u64 of its reads, its folds,
- * its outputs and its code, followed by the first three. Version 1 had no folds; in version 2 the
- * reads did not tell which folders are the same.
+ * The encoding begins with the version, u32, and the count of results, u32. For each result it
+ * contains the sizes, u64 each, of its reads, folds, outputs and code, and then the reads, the
+ * folds and the outputs. The code is in the payload. Version 1 had no folds. In version 2, the
+ * reads did not record which folders are the same.
  */
 #include "device/watch/results.h"
 
 #include <stdbool.h>
 #include <string.h>
 
+#include "device/watch/changed_files.h"
+#include "device/watch/constant_folds.h"
 #include "device/watch/encoding.h"
-#include "device/watch/folds.h"
-#include "device/watch/reads.h"
 #include "key/omit.h"
 
 #define RESULTS_VERSION 3u
@@ -151,4 +152,16 @@ kiln_status kilni_results_find(const kiln_entry *entry, const char *name,
         }
     }
     return status;
+}
+
+kiln_status kilni_results_each_read(const kiln_entry *entry, size_t result, const char *name,
+                                    kiln_read_fn visit, void *user)
+{
+    kilni_results results;
+    const kiln_status status = kilni_results_decode(entry, &results);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return result < results.count ? kilni_reads_each(results.items[result].reads, name, visit, user)
+                                  : KILN_MISS;
 }

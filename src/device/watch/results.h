@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The content of an entry of a watched compilation: a few results of the same program, each with
- * the files that it was made from and the constants that were folded. At most one of them matches
- * the present files and place.
+ * The content of an entry of a watched compilation: a few results of the same program, each with a
+ * list of the files from which it was made, and a list of the constants that were folded. The list
+ * of files also contains files that other threads read meanwhile, so several results may match.
+ * Each of these is then right.
  */
 #pragma once
 
@@ -11,14 +12,14 @@
 
 #include "base/text.h"
 
-/* How many are kept, the newest first. */
+/* How many results an entry keeps, the newest first. */
 enum { KILNI_RESULTS_MAX = 4 };
 
-/* One result; points into memory that its owner keeps. */
+/* One result. The members are borrowed. */
 typedef struct kilni_stored_result {
     kiln_bytes reads;   /* for kilni_reads_hold */
     kiln_bytes folds;   /* for kilni_folds_hold */
-    kiln_bytes outputs; /* of the runtime's own encoding */
+    kiln_bytes outputs; /* encoded by Kiln's code for the runtime */
     kiln_bytes code;
 } kilni_stored_result;
 
@@ -27,28 +28,39 @@ typedef struct kilni_results {
     size_t count;
 } kilni_results;
 
-/* Encodes the answers and the payload of an entry: the result that was just made, and the results
- * of an earlier entry, except those with the same files and constants, and the oldest if there are
- * too many. The payload is the codes, one after another, so that a tool that shows it shows the
- * newest first.
+/* Encodes the answers and the payload of an entry, from the result that was just made and the
+ * results of an earlier entry. Leaves out the earlier results with the same files and constants,
+ * and the oldest results if there are too many. The payload consists of the code of each result,
+ * the newest first, so that a tool that shows the payload begins with the newest code.
  *
  * @earlier  NULL: none; an entry that cannot be decoded counts as none
  * Returns KILN_OK or KILN_E_NO_MEMORY. The caller frees both texts, with kilni_text_done. */
 kiln_status kilni_results_encode(const kilni_stored_result *made, const kiln_entry *earlier,
                                  kilni_text *ret_answers, kilni_text *ret_payload);
 
-/* Takes an entry apart, which must live as long as the results. Returns KILN_OK;
- * KILN_E_UNSUPPORTED: it is of a version that does not list folds; KILN_E_CORRUPT. */
+/* Decodes an entry, which must live as long as the results. Returns KILN_OK; KILN_E_UNSUPPORTED: it
+ * is of an earlier version; KILN_E_CORRUPT. */
 kiln_status kilni_results_decode(const kiln_entry *entry, kilni_results *ret_results);
 
-/* Looks for a result whose files are unchanged, and whose constants would be folded the same.
+/* Looks for a result whose files are unchanged, and whose constants would be folded to the same
+ * values.
  *
  * @name         of the program; may be NULL
  * @ret_result   [out] valid as long as the entry
- * @ret_changed  [out] with KILN_MISS, what has changed for the newest result, as from
- *                     kilni_reads_hold or kilni_folds_hold; unchanged if neither reports it; may be
+ * @ret_changed  [out] with KILN_MISS, what has changed for the newest result, as kilni_reads_hold
+ *                     or kilni_folds_hold reports it; not written if neither reports it; may be
  *                     NULL
  * Returns KILN_OK; KILN_MISS: there is none; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Blocks: on reading
  * files. */
 kiln_status kilni_results_find(const kiln_entry *entry, const char *name,
                                kilni_stored_result *ret_result, const char **ret_changed);
+
+/* Visits the reads of one result of an entry.
+ *
+ * @result  its number, from 0
+ * @name    of the program; NULL: unknown
+ * Returns KILN_OK; KILN_MISS: the entry contains fewer results; KILN_E_UNSUPPORTED: the entry is of
+ * an earlier version; KILN_E_CORRUPT, perhaps after some calls of @visit; KILN_E_NO_MEMORY. Blocks:
+ * on reading files. */
+kiln_status kilni_results_each_read(const kiln_entry *entry, size_t result, const char *name,
+                                    kiln_read_fn visit, void *user);

@@ -16,11 +16,13 @@ kiln_status kilni_watch_begin(kilni_watch *watch, kilni_watched *library, kilni_
     return status;
 }
 
-void kilni_watch_end(kilni_watch *watch)
+void kilni_watch_end(void *begun)
 {
+    kilni_watch *watch = begun;
     kilni_reads *reads = watch->compilation.reads;
-    if (!kilni_compilation_leave(&watch->compilation)) {
-        kilni_reads_fail(reads, "the process was forked during the compilation");
+    const char *why = kilni_compilation_leave(&watch->compilation);
+    if (why) {
+        kilni_reads_fail(reads, why);
     } else if (!kilni_watched_is_unchanged(watch->library, watch->mark)) {
         kilni_reads_fail(reads, "the compiler's calls were redirected during the compilation");
     }

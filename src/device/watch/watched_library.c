@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 #include "device/symbols.h"
-#include "device/watch/calls.h"
+#include "device/watch/intercepted_calls.h"
 #include "device/watch/math.h"
 #include "device/watch/math_calls.h"
 
-/* A slot through which such a library calls a function that it imports. */
+/* A slot through which a watched library calls a function that it imports. */
 typedef struct import_slot {
     uintptr_t slot;
     const char *name; /* in the library's own string table */
-    void *function;   /* that Kiln stores in the slot */
+    void *function;   /* the replacement that Kiln writes into the slot */
     int protection;   /* of the slot's page */
     int math;         /* the function's number in math.h; -1: it is not listed there */
 } import_slot;
@@ -28,16 +28,16 @@ typedef struct import_slot {
 struct kilni_watched {
     const struct link_map *map;
     kilni_watched *next;
-    /* How often slots that led elsewhere were taken back. A thread adds to this before it writes a
-     * slot, which is a release; are_in_place reads the slot with acquire. So a thread that sees the
-     * slot restored, and then reads this number, sees that it has grown. */
+    /* How often slots that had been overwritten were redirected again. A thread increments this
+     * before it writes a slot with release; are_in_place reads the slot with acquire. So a thread
+     * that sees the restored slot, and then reads this number, sees the increment. */
     _Atomic uint64_t restored_count;
     size_t count;
     import_slot imports[];
 };
 
-/* Guards the list of libraries and the protection of their pages. A thread must not call the loader
- * while it holds this lock: a thread that holds the loader's lock may be about to fork. */
+/* Guards the list of libraries. A thread must not call the loader while it holds this lock: another
+ * thread that holds the loader's lock may be about to fork. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_watched *libraries;
 
@@ -77,7 +77,7 @@ static int are_in_place(const kilni_watched *library)
     return 1;
 }
 
-/* ---- who owns a function ---- */
+/* ---- which slots Kiln may replace ---- */
 
 static const struct link_map *map_of(const void *address)
 {
@@ -86,9 +86,9 @@ static const struct link_map *map_of(const void *address)
     return address && dladdr1(address, &unused, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
-/* Whether Kiln may replace what a slot contains: NULL, a function of that name, or an address in
- * the library itself, which makes the loader look the function up. Anything else means that a
- * different tool has redirected the slot. */
+/* Whether Kiln may replace what a slot contains. It may replace NULL, a function of that name, or
+ * an address in the library itself, which makes the loader look up the function. Anything else
+ * means that a different tool has redirected the slot. */
 static int may_replace(const struct link_map *map, const import_slot *p, const void *address)
 {
     const struct link_map *owner = map_of(address);
@@ -97,9 +97,9 @@ static int may_replace(const struct link_map *map, const import_slot *p, const v
 
 /* ---- functions that fold constants ---- */
 
-/* Returns the function that the library's first call through a slot would reach. On x86, calling
- * through a slot that the loader has yet to fill makes the loader fill it. Elsewhere this asks the
- * loader for the function. */
+/* Returns the function that the library's first call through a slot would reach. On x86-64, calls
+ * through a slot that the loader has not filled yet, which makes the loader fill it. On other
+ * processors, asks the loader for the function. */
 static void *find_function(const struct link_map *map, const import_slot *p)
 {
     void *address = get(p);
@@ -116,9 +116,10 @@ static void *find_function(const struct link_map *map, const import_slot *p)
 #endif
 }
 
-/* The replacement calls the function that it replaces, and so does the later check whether its
- * results are still the same. So the original must be known before the slot is redirected. Another
- * thread may have done both already. */
+/* Finds and records the function that a slot's replacement must call. The replacement calls it, and
+ * so does the later check whether its results are still the same. So the function must be known
+ * before the slot is redirected. Another thread may already have found the function and redirected
+ * the slot. */
 static int find_math(const struct link_map *map, const import_slot *p)
 {
     if (get(p) == p->function) {
@@ -142,10 +143,18 @@ static kiln_status find_all_math(const kilni_watched *library)
 
 /* ---- redirecting slots ---- */
 
-/* Stores the replacement in the slot, if the slot still contains @before. The loader may have made
- * a filled slot read-only. */
-static int exchange(const import_slot *p, void *before)
+typedef struct replacement {
+    const import_slot *p;
+    void *before;
+    int is_done;
+} replacement;
+
+/* Stores the replacement in the slot, unless the slot has changed meanwhile. The loader may have
+ * made a filled slot read-only. */
+static int replace(const replacement *r)
 {
+    const import_slot *p = r->p;
+    void *before = r->before;
     const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *page = (void *)(p->slot & ~(page_size - 1)); /* NOLINT: the loader provides the address */
     void **slot = (void **)p->slot;                    /* NOLINT */
@@ -156,16 +165,27 @@ static int exchange(const import_slot *p, void *before)
     return (p->protection & PROT_WRITE) || mprotect(page, page_size, p->protection) == 0;
 }
 
+/* Called under the loader's lock. Returns 1, which stops the iteration. */
+static int replace_once(struct dl_phdr_info *unused, size_t size, void *user)
+{
+    replacement *r = user;
+    (void)unused, (void)size;
+    r->is_done = replace(r);
+    return 1;
+}
+
 static int redirect_slot(const struct link_map *map, const import_slot *p)
 {
     for (void *before = get(p); before != p->function; before = get(p)) {
         if (!may_replace(map, p, before)) {
             return 0;
         }
-        pthread_mutex_lock(&lock);
-        const int is_done = exchange(p, before);
-        pthread_mutex_unlock(&lock);
-        if (!is_done) {
+        /* The process may have a second copy of Kiln, which must not make the page read-only in
+         * between. The only lock that all copies share is the one that the loader holds during
+         * dl_iterate_phdr. */
+        replacement r = {.p = p, .before = before};
+        dl_iterate_phdr(replace_once, &r);
+        if (!r.is_done) {
             return 0;
         }
     }
@@ -218,7 +238,7 @@ static kiln_status find_imports(const kilni_symbols *of, int with_math, kilni_wa
 {
     kilni_watched counted = {0};
     collect(of, with_math, &counted, 0);
-    /* A library that imports none of these functions must open its files in a different way. */
+    /* A library that imports none of these functions must open its files by other means. */
     if (counted.count == 0) {
         return KILN_E_UNSUPPORTED;
     }
@@ -246,7 +266,7 @@ static int imports_unobserved(const kilni_symbols *of, int with_math)
 
 /* ---- watching a library ---- */
 
-/* Keeps an object loaded until the process ends. A program itself always stays loaded. */
+/* Keeps an object loaded until the process ends. The program itself always stays loaded. */
 static int keep_loaded(const struct link_map *map)
 {
     if (!map || !map->l_name || map->l_name[0] == '\0') {
@@ -277,7 +297,8 @@ static kilni_watched *find_library(const struct link_map *map)
     return found;
 }
 
-/* Adds a library, or, if another thread has added it meanwhile, returns that one. */
+/* Adds a library to the list, and returns it. If another thread has added the library meanwhile,
+ * frees @made and returns the one in the list. */
 static kilni_watched *add_library(kilni_watched *made)
 {
     pthread_mutex_lock(&lock);
@@ -351,7 +372,7 @@ kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, co
                : KILN_E_UNSUPPORTED;
 }
 
-/* The mark is read first: anything that is taken back from then on changes it. */
+/* The mark is read first, so that every slot that is restored afterwards changes it. */
 kiln_status kilni_watched_restore(kilni_watched *library, uint64_t *ret_mark)
 {
     for (;;) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A compiler's library whose calls of the C library go through calls.h and math_calls.h: Kiln's
- * functions are stored in the table through which this library, and no other, calls them.
+ * A compiler's library whose calls of the C library are redirected to the functions of
+ * intercepted_calls.h and math_calls.h. Kiln stores the addresses of these functions in the table
+ * through which this library, and no other, calls the C library.
  */
 #pragma once
 
@@ -15,25 +16,26 @@
 typedef struct kilni_watched kilni_watched;
 
 /* Redirects the library's calls, until the process ends, and keeps Kiln's functions and the library
- * loaded. Several threads may call this for the same library, even while the library is at work.
+ * loaded. Several threads may call this for the same library, even while the library runs.
  *
- * @ret_library  [out] lives until the process ends
+ * @ret_library  [out] valid until the process ends
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the library cannot be watched, or a different tool has
  * redirected its calls; KILN_E_NO_MEMORY. Threads: any, but the caller must not hold a lock that a
  * fork handler takes. Blocks: on the loader. */
 kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_library);
 
-/* Does the same, but replaces only the calls by which the library reads files: what it folds counts
- * elsewhere. */
+/* Does the same, but replaces only the calls by which the library reads files. Use this if the key
+ * already contains everything that decides folded constants. */
 kiln_status kilni_watched_find_reads(const struct link_map *map, kilni_watched **ret_library);
 
-/* Does the same for the library whose entry point is at @address. Returns KILN_E_UNSUPPORTED if a
- * different function is there, such as that of a layer that stands in for the compiler. */
+/* Does the same as kilni_watched_find for the library whose entry point is at @address. Returns
+ * KILN_E_UNSUPPORTED if a different function is at @address, such as that of a layer that stands in
+ * for the compiler. */
 kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, const void *address,
                                               kilni_watched **ret_library);
 
 /* Makes sure that all slots contain Kiln's functions. If the loader was resolving a slot for
- * another thread when Kiln redirected it, the loader overwrites it once.
+ * another thread when Kiln redirected the slot, the loader overwrites the slot once.
  *
  * @ret_mark  [out] for kilni_watched_is_unchanged
  * Returns KILN_OK; KILN_E_UNSUPPORTED: a different tool has redirected a slot. Threads and

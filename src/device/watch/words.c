@@ -4,19 +4,19 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const words_of_time[] = {"__DATE__", "__TIME__", "__TIMESTAMP__"};
-const kilni_word_list kilni_clock_words = {words_of_time, 3, 3, 0, 0, 0};
+static const char *const clock_words[] = {"__DATE__", "__TIME__", "__TIMESTAMP__"};
+const kilni_word_list kilni_clock_words = {clock_words, 3, 3, 0, 0, 0};
 
 typedef struct scanner {
     kilni_words *words;
     const char *end;
     uint32_t words_with[256]; /* bit n: the character is in word n */
     uint32_t in_line;         /* words of a pragma, found in this line */
-    bool is_pragma;           /* "pragma" stood in this line */
-    bool may_have_strings;    /* that name no file: so says the name behind it */
+    bool is_pragma;           /* "pragma" occurred in this line */
+    bool may_have_strings;    /* the name after "pragma" shows that its strings name no file */
     bool has_string;
-    bool is_in_comment; /* which began in this line or before; a string may look like one */
-    bool is_continued;  /* the line goes on behind the end of a line, in a comment */
+    bool is_in_comment; /* a comment began in this or an earlier line; a string may count as one */
+    bool is_continued;  /* the line continues after a newline within a comment */
     char before;        /* the character before this one */
 } scanner;
 
@@ -32,9 +32,10 @@ static bool begins_with(const char *at, const char *end, const char *word)
 }
 
 /* Skips a line splice: a backslash and a newline, with or without blanks between them. Returns @at
- * if there is none. Up to C++14 a trigraph may stand for the backslash. Compilers differ about
- * carriage returns without a newline behind them, so a text that has one is refused as a whole. */
-static const char *behind_splice(const char *at, const char *end)
+ * if there is none. Up to C++14 the backslash may be written as a trigraph. Compilers differ in how
+ * they treat a carriage return without a newline, so a text that contains one is refused as a
+ * whole. */
+static const char *skip_splice(const char *at, const char *end)
 {
     const bool is_trigraph = begins_with(at, end, "?\?/");
     if (!is_trigraph && !begins_with(at, end, "\\")) {
@@ -48,12 +49,12 @@ static const char *behind_splice(const char *at, const char *end)
     return next < end && *next == '\n' ? next + 1 : at;
 }
 
-static const char *behind_splices(const char *at, const char *end)
+static const char *skip_splices(const char *at, const char *end)
 {
     if (at == end || (*at != '\\' && *at != '?')) {
-        return at; /* as nearly everywhere, in megabytes of headers */
+        return at; /* the case nearly everywhere in megabytes of headers */
     }
-    for (const char *next = behind_splice(at, end); next != at; next = behind_splice(at, end)) {
+    for (const char *next = skip_splice(at, end); next != at; next = skip_splice(at, end)) {
         at = next;
     }
     return at;
@@ -61,7 +62,8 @@ static const char *behind_splices(const char *at, const char *end)
 
 /* ---- names ---- */
 
-/* Bit n: all characters of the name are in word n. Few names of a program have any. */
+/* Returns a set in which bit n is set if all characters of the name occur in word n. For most names
+ * the set is empty, so this saves the comparisons. */
 static uint32_t words_of_same_characters(const scanner *s, const char *name, size_t length)
 {
     uint32_t found = UINT32_MAX;
@@ -76,7 +78,7 @@ static bool is(const char *name, size_t length, const char *word)
     return strlen(word) == length && memcmp(word, name, length) == 0;
 }
 
-static void see_name(scanner *s, const char *name, size_t length)
+static void record_name(scanner *s, const char *name, size_t length)
 {
     const kilni_word_list *list = s->words->list;
     const uint32_t candidates = words_of_same_characters(s, name, length);
@@ -86,9 +88,9 @@ static void see_name(scanner *s, const char *name, size_t length)
             continue;
         }
         const char *word = list->words[n];
-        const bool is_there = n < list->pasted_count
-                                  ? kilni_word_pieces_note(&s->words->pieces[n], word, name, length)
-                                  : is(name, length, word);
+        const bool is_there = n < list->pasted_count ? kilni_pasted_names_note(&s->words->pieces[n],
+                                                                               word, name, length)
+                                                     : is(name, length, word);
         if (is_there && (list->of_pragmas & bit)) {
             s->in_line |= bit;
         } else if (is_there) {
@@ -97,8 +99,8 @@ static void see_name(scanner *s, const char *name, size_t length)
     }
 }
 
-/* Notes whether this line is a #pragma, and whether it is one whose strings name no file. */
-static void see_pragma(scanner *s, const char *name, size_t length)
+/* Records whether this line is a #pragma, and whether it is one whose strings name no file. */
+static void record_pragma(scanner *s, const char *name, size_t length)
 {
     static const char *const known[] = {
         "message",    "warning",       "error",           "push_macro",       "pop_macro",
@@ -114,42 +116,43 @@ static void see_pragma(scanner *s, const char *name, size_t length)
     }
 }
 
-/* Takes one name, over splices; it is no piece of any word once it is longer than they are. */
-static const char *take_name(scanner *s, const char *at)
+/* Scans one name, across splices. A name that is longer than every word cannot be a piece of a
+ * word. */
+static const char *scan_name(scanner *s, const char *at)
 {
-    char name[KILNI_WORD_PIECES_MAX];
+    char name[KILNI_PASTED_NAMES_MAX];
     size_t length = 0;
     while (at < s->end && is_name_character(*at)) {
         if (length < sizeof name) {
             name[length] = *at;
         }
         length++;
-        at = behind_splices(at + 1, s->end);
+        at = skip_splices(at + 1, s->end);
     }
     if (length <= sizeof name) {
-        see_name(s, name, length);
-        see_pragma(s, name, length);
+        record_name(s, name, length);
+        record_pragma(s, name, length);
     }
     return at;
 }
 
 /* ---- assembly, and pragmas that name files ---- */
 
-/* What the name behind a dot may mean to an assembler: a directive that reads a file, or one that
- * can put such a directive together; the beginning of one, up to the end of a string; or nothing.
- * Assemblers ignore case. */
-static uint32_t directive_behind_dot(const char *at, const char *end)
+/* Returns what the name after a dot may mean to an assembler: KILNI_SEEN_ASSEMBLY_FILE for a
+ * directive that reads a file or that can assemble such a directive; KILNI_SEEN_OPEN_STRING for the
+ * beginning of such a directive at the end of a string; else 0. Assemblers ignore case. */
+static uint32_t directive_after_dot(const char *at, const char *end)
 {
     static const char *const directives[] = {"incb", "incl", "macr", "irp"};
     enum { LONGEST = 4 };
     char name[LONGEST];
     size_t length = 0;
     while (at < end && (*at == ' ' || *at == '\t')) {
-        at = behind_splices(at + 1, end);
+        at = skip_splices(at + 1, end);
     }
     while (at < end && length < LONGEST && is_name_character(*at)) {
         name[length++] = *at;
-        at = behind_splices(at + 1, end);
+        at = skip_splices(at + 1, end);
     }
     const bool is_cut = at < end && *at == '"';
     uint32_t found = 0;
@@ -164,14 +167,15 @@ static uint32_t directive_behind_dot(const char *at, const char *end)
     return found;
 }
 
-/* A dot that belongs to no name, number or ellipsis may become a string of its own by #. */
+/* Whether a dot belongs to no name, number or ellipsis. The # operator can turn such a dot into a
+ * string. */
 static bool is_lone_dot(const scanner *s, const char *next)
 {
     const bool has_next = next < s->end && (is_name_character(*next) || *next == '.');
     return !has_next && !is_name_character(s->before) && s->before != '.';
 }
 
-/* A line of a pragma goes on behind a newline in a comment. */
+/* A newline within a comment does not end the line of a #pragma. */
 static void end_line(scanner *s)
 {
     s->is_continued = s->is_pragma && s->is_in_comment;
@@ -188,7 +192,7 @@ static void end_line(scanner *s)
     s->is_pragma = s->may_have_strings = s->has_string = false;
 }
 
-static void see_punctuation(scanner *s, const char *at, const char *next)
+static void scan_punctuation(scanner *s, const char *at, const char *next)
 {
     const bool has_next = next < s->end;
     switch (*at) {
@@ -202,14 +206,14 @@ static void see_punctuation(scanner *s, const char *at, const char *next)
         s->words->pastes |= begins_with(at, s->end, "?\?=");
         break;
     case '.':
-        s->words->found |= directive_behind_dot(next, s->end);
+        s->words->found |= directive_after_dot(next, s->end);
         s->words->found |= is_lone_dot(s, next) ? KILNI_SEEN_OPEN_STRING : 0;
         break;
     case '/':
         s->is_in_comment |= has_next && *next == '*';
         break;
     case '*':
-        /* What begins a comment does not end it. */
+        /* The star that begins a comment cannot also end it. */
         s->is_in_comment &= !(has_next && *next == '/' && s->before != '/');
         break;
     case '\\':
@@ -244,14 +248,14 @@ static void scan(kilni_words *words, const void *text, size_t size)
     }
     while (at < s.end) {
         if (is_name_character(*at)) {
-            at = take_name(&s, at);
+            at = scan_name(&s, at);
             s.before = 'a';
             continue;
         }
-        const char *behind = behind_splices(at, s.end);
-        const char *next = behind_splices(at + 1, s.end);
+        const char *behind = skip_splices(at, s.end);
+        const char *next = skip_splices(at + 1, s.end);
         if (behind == at) {
-            see_punctuation(&s, at, next);
+            scan_punctuation(&s, at, next);
             s.before = *at;
             at = *at == '\\' && next < s.end && *next == '\\' ? next + 1 : next;
         } else {
@@ -270,14 +274,14 @@ void kilni_words_add(kilni_words *to, const kilni_words *from)
     to->beside |= from->beside;
     to->pastes |= from->pastes;
     for (size_t n = 0; n < to->list->pasted_count; n++) {
-        for (size_t b = 0; b < KILNI_WORD_PIECES_MAX; b++) {
+        for (size_t b = 0; b < KILNI_PASTED_NAMES_MAX; b++) {
             to->pieces[n].ends[b] |= from->pieces[n].ends[b];
         }
     }
 }
 
 /* Whether some piece has two letters or more. */
-static bool has_long_piece(const kilni_word_pieces *pieces, const char *word)
+static bool has_long_piece(const kilni_pasted_names *pieces, const char *word)
 {
     for (size_t b = 0; word[b]; b++) {
         size_t letters = 0;
@@ -291,7 +295,7 @@ static bool has_long_piece(const kilni_word_pieces *pieces, const char *word)
     return false;
 }
 
-static void forget_lone_letters(kilni_words *words)
+static void drop_lone_letters(kilni_words *words)
 {
     for (size_t n = 0; n < words->list->pasted_count; n++) {
         const char *word = words->list->words[n];
@@ -316,7 +320,7 @@ void kilni_words_scan_file(kilni_words *words, const void *text, size_t size)
     kilni_words alone = {.list = words->list};
     scan(&alone, text, size);
     alone.found = kilni_words_found(&alone);
-    forget_lone_letters(&alone);
+    drop_lone_letters(&alone);
     kilni_words_add(words, &alone);
 }
 
@@ -325,12 +329,20 @@ uint32_t kilni_words_found(const kilni_words *words)
     const kilni_word_list *list = words->list;
     uint32_t made = 0;
     for (size_t n = 0; words->pastes && n < list->pasted_count; n++) {
-        if (kilni_word_pieces_make(&words->pieces[n], list->words[n])) {
+        if (kilni_pasted_names_make(&words->pieces[n], list->words[n])) {
             made |= UINT32_C(1) << n;
         }
     }
-    /* ## makes nothing in the line of a #pragma. */
+    /* ## has no effect in the line of a #pragma. */
     const uint32_t found = words->found | (made & ~list->of_pragmas);
     const bool may_make_pragmas = found & list->pragma_operators;
     return may_make_pragmas ? found | words->beside | made : found;
+}
+
+const char *kilni_clock_words_refusal(const kilni_words *words)
+{
+    const uint32_t found = kilni_words_found(words);
+    return !found                           ? NULL
+           : found & KILNI_SEEN_LONE_RETURN ? KILNI_LONE_RETURN_REFUSAL
+                                            : "__DATE__, __TIME__ or __TIMESTAMP__";
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words by which a text reads a clock, a file or a place. They are looked for in all texts of a
- * compilation, comments, strings and branches that are not taken included, and so is what ## can
- * make of them. Names of one letter that are in files which the compiler read count for that only
- * with longer pieces in the same file: each large set of headers has all letters as names.
+ * Searches texts for words by which they obtain a time, read a file, or obtain a file's path. All
+ * texts of a compilation are searched, including comments, strings and branches that are not taken.
+ * A word also counts as found if ## can assemble it from names in the texts. A one-letter name in a
+ * file that the compiler read counts as a piece of a word only if the file also contains a longer
+ * piece of that word, because any large set of headers contains every letter as a name.
  */
 #pragma once
 
@@ -11,51 +12,59 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/word_pieces.h"
+#include "device/pasted_names.h"
 
 enum { KILNI_WORDS_MAX = 28 };
 
-/* Of any text: bits beyond those of words. */
+/* Bits of a set for properties of any text, in addition to those for words. */
 #define KILNI_SEEN_PRAGMA_STRING (UINT32_C(1) << 28) /* a #pragma that has a string */
 #define KILNI_SEEN_ASSEMBLY_FILE (UINT32_C(1) << 29) /* .incbin, .include, .macro or .irp */
-/* A string that these may begin in, or be hidden in by numbered characters; or a dot that may
- * become such a string. */
+/* A string that may contain the beginning of one of these directives, or one of them in escape
+ * sequences; or a dot that may become such a string. */
 #define KILNI_SEEN_OPEN_STRING (UINT32_C(1) << 30)
-/* A carriage return without a newline behind it, in any list: some compilers see a newline in it,
- * or a part of a line splice. */
+/* A carriage return without a newline after it: some compilers treat it as a newline, or as a part
+ * of a line splice. This bit counts for every list of words. */
 #define KILNI_SEEN_LONE_RETURN (UINT32_C(1) << 31)
 
-/* What is looked for. Word n is bit n of a set. */
+/* The words to search for. Word n is bit n of a set. */
 typedef struct kilni_word_list {
     const char *const *words;
     size_t count;
-    size_t pasted_count; /* so many of them may also be made by ## */
-    uint32_t of_pragmas; /* count in the line of a #pragma alone, and in all lines if there is */
-    uint32_t pragma_operators; /* one of these */
-    uint32_t also;             /* bits beyond the words that count */
+    size_t pasted_count; /* ## may also assemble the first words, as many as this */
+    uint32_t of_pragmas; /* words that count only in a #pragma line, unless the texts contain one of
+                            pragma_operators */
+    uint32_t pragma_operators; /* words that let macros make a #pragma */
+    uint32_t also;             /* additional bits that count */
 } kilni_word_list;
 
-/* Zeroed but for the list, it has seen nothing. */
+/* The words that were found. All members except the list begin as zero. */
 typedef struct kilni_words {
     const kilni_word_list *list;
-    uint32_t found;  /* in one text alone */
-    uint32_t beside; /* words of pragmas in other lines */
-    bool pastes;     /* there is a ## */
-    kilni_word_pieces pieces[KILNI_WORDS_MAX];
+    uint32_t found;  /* words that are found in a single text, without pieces from other texts */
+    uint32_t beside; /* words of pragmas, in lines of any kind */
+    bool pastes;     /* a text contains ## */
+    kilni_pasted_names pieces[KILNI_WORDS_MAX];
 } kilni_words;
 
-/* Takes a whole text that was given to the compiler. */
+/* Scans a whole text that was passed to the compiler. */
 void kilni_words_scan(kilni_words *words, const void *text, size_t size);
 
-/* The same for a file that the compiler read. */
+/* Scans a file that the compiler read. */
 void kilni_words_scan_file(kilni_words *words, const void *text, size_t size);
 
-/* Adds what several texts say, of the same list. */
+/* Adds the words of other texts to those in @to. Both must have the same list. */
 void kilni_words_add(kilni_words *to, const kilni_words *from);
 
-/* The words that are there, or can be put together by ## of what is there. */
+/* Returns the set of words that occur, or that ## can assemble from names that occur. */
 uint32_t kilni_words_found(const kilni_words *words);
 
-/* __DATE__, __TIME__ and __TIMESTAMP__: what a text that says them comes to is different every
- * time. */
+/* __DATE__, __TIME__ and __TIMESTAMP__: each compilation of a text that contains one of them has a
+ * different result. */
 extern const kilni_word_list kilni_clock_words;
+
+/* Returns a static text that says why the result of texts with clock words cannot be kept, or NULL
+ * if it can. */
+const char *kilni_clock_words_refusal(const kilni_words *words);
+
+/* The reason for refusing texts with KILNI_SEEN_LONE_RETURN. */
+#define KILNI_LONE_RETURN_REFUSAL "a carriage return without a newline"

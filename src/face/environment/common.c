@@ -27,17 +27,6 @@ static bool is_key_variable(const char *element, size_t length)
     return length > 0;
 }
 
-static kiln_status add_key_variable(kilni_config *config, const char *element, size_t length)
-{
-    kilni_text *names = &config->key_variables;
-    kiln_status status = kilni_text_reserve(names, length + 1);
-    if (status == KILN_OK) {
-        kilni_text_append_bytes(names, element, length);
-        kilni_text_append_bytes(names, "", 1);
-    }
-    return status;
-}
-
 static void warn_of_element(kilni_config_reader *reader, const char *value, size_t number)
 {
     char used[48];
@@ -55,7 +44,9 @@ static void read_key_variables(kilni_config_reader *reader)
     for (size_t number = 1; element && reader->status == KILN_OK; number++) {
         size_t length = strcspn(element, ",");
         if (is_key_variable(element, length)) {
-            reader->status = add_key_variable(reader->config, element, length);
+            kilni_text *names = &reader->config->key_variables;
+            kilni_text_append_bytes(names, element, length);
+            reader->status = kilni_text_append_bytes(names, "", 1);
         } else {
             warn_of_element(reader, value, number);
         }
@@ -63,8 +54,8 @@ static void read_key_variables(kilni_config_reader *reader)
     }
 }
 
-/* An empty value, for example of a script that lost it, must not mean that unsigned entries are
- * accepted: it is kept, and no store is opened with it. */
+/* An empty value, perhaps the result of an error in a script, must not mean that unsigned entries
+ * are accepted. So it is kept, and opening a store with it fails. */
 static void read_key_file(kilni_config_reader *reader)
 {
     const char *value = reader->lookup(reader->user, "KILN_SIGNING_KEY_FILE");
@@ -77,17 +68,53 @@ static void read_key_file(kilni_config_reader *reader)
     }
 }
 
+/* A relative XDG_CONFIG_HOME counts as unset, as its specification says. */
+static void read_trusted_keys(kilni_config_reader *reader)
+{
+    static const struct {
+        const char *variable, *below;
+    } folders[] = {{"XDG_CONFIG_HOME", "/kiln/trusted-keys"},
+                   {"HOME", "/.config/kiln/trusted-keys"}};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && reader->status == KILN_OK; i++) {
+        const char *folder = kilni_config_value(reader, folders[i].variable);
+        if (folder && folder[0] == '/') {
+            reader->status =
+                kilni_config_join_path(folder, folders[i].below, &reader->config->trusted_keys);
+            return;
+        }
+    }
+}
+
+static void read_credentials(kilni_config_reader *reader)
+{
+    kilni_config *config = reader->config;
+    kilni_config_read_text(reader, "KILN_HTTP_TOKEN_FILE", &config->http_token_file);
+    kilni_config_read_text(reader, "REDISCLI_AUTH", &config->redis_password);
+    kilni_config_read_text(reader, "KILN_SECRET_KEY_FILE", &config->secret_key_file);
+    kilni_config_read_text(reader, "AWS_ACCESS_KEY_ID", &config->aws_access_key_id);
+    kilni_config_read_text(reader, "AWS_SECRET_ACCESS_KEY", &config->aws_secret_access_key);
+    kilni_config_read_text(reader, "AWS_SESSION_TOKEN", &config->aws_session_token);
+    kilni_config_read_text(reader, "AWS_SHARED_CREDENTIALS_FILE", &config->aws_credentials_file);
+    kilni_config_read_text(reader, "AWS_REGION", &config->aws_region);
+    if (!config->aws_region) {
+        kilni_config_read_text(reader, "AWS_DEFAULT_REGION", &config->aws_region);
+    }
+}
+
 void kilni_config_read_common(kilni_config_reader *reader)
 {
     kilni_config *config = reader->config;
-    config->helper = true;
-    kilni_config_read_switch(reader, "KILN_READONLY", &config->readonly);
-    kilni_config_read_switch(reader, "KILN_DISABLE", &config->disabled);
-    kilni_config_read_switch(reader, "KILN_HELPER", &config->helper);
-    kilni_config_read_switch(reader, "KILN_LAST_MISS", &config->last_miss);
+    kiln_config *shown = &config->shown;
+    shown->helper = 1;
+    kilni_config_read_switch(reader, "KILN_READONLY", &shown->readonly);
+    kilni_config_read_switch(reader, "KILN_DISABLE", &shown->disabled);
+    kilni_config_read_switch(reader, "KILN_HELPER", &shown->helper);
+    kilni_config_read_switch(reader, "KILN_LAST_MISS", &shown->last_miss);
     kilni_config_read_text(reader, "KILN_TOOL", &config->tool);
     kilni_config_read_text(reader, "KILN_TRACE", &config->trace);
     kilni_config_read_text(reader, "KILN_STATS", &config->stats);
+    read_credentials(reader);
     read_key_file(reader);
+    read_trusted_keys(reader);
     read_key_variables(reader);
 }

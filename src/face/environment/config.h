@@ -12,26 +12,30 @@
 
 #include "base/text.h"
 
-/* A configuration while it is read, and as it is returned: shown points to the other members. */
+/* A configuration while it is read, and as it is returned. */
 typedef struct kilni_config {
-    kiln_config shown; /* first, so that it has the configuration's address */
+    /* First, so that it has the configuration's address. Profiles set its numbers and switches; its
+     * pointers, which point into the members below, are set last. */
+    kiln_config shown;
 
     /* Common to all profiles. */
-    bool readonly, disabled, helper, last_miss;
     char *trace, *stats, *tool, *key_file; /* NULL if not set */
-    /* Strings one after another, each with its closing zero. */
+    char *http_token_file, *redis_password, *secret_key_file;
+    char *trusted_keys; /* the path of the user's file of trusted keys; NULL: unknown */
+    char *aws_access_key_id, *aws_secret_access_key, *aws_session_token, *aws_credentials_file;
+    char *aws_region;
+    kiln_store_credentials credentials; /* points to the texts above */
+    /* Strings one after another, each with its terminating NUL. */
     kilni_text key_variables, warnings;
 
-    /* Of the profile. */
-    char *dir;                /* the location of the store; NULL: none */
-    bool is_persistent;       /* whether anything is kept on disk */
-    kiln_store_params store;  /* of the store; common settings are filled in last */
-    kiln_cache_params memory; /* without destroy and user */
-    uint64_t min_image_bytes, max_image_bytes;
+    /* Set by the profile. */
+    char *dir;                              /* the location of the store; NULL: none */
+    int is_persistent;                      /* whether anything is kept on disk */
+    kiln_store_params store;                /* common settings are filled in last */
+    kiln_cache_params memory;               /* without destroy and user */
     bool keeps_images_only;                 /* KILN_RULES_IMAGES */
-    char *compile_options, *link_options;   /* replace an image's own; NULL: those stay */
-    char *appended_compile, *appended_link; /* follow them; NULL: none */
-    uint32_t trace_events;                  /* KILN_TRACE_… */
+    char *compile_options, *link_options;   /* replace the options of images; NULL: these stay */
+    char *appended_compile, *appended_link; /* appended to the options; NULL: none */
 } kilni_config;
 
 /* Reads variables into a configuration. After the first failure, which is lack of memory, nothing
@@ -51,9 +55,10 @@ const char *kilni_config_value(const kilni_config_reader *reader, const char *na
 void kilni_config_warn(kilni_config_reader *reader, const char *name, const char *value,
                        const char *expected, const char *used);
 
-/* Each leaves its result, which holds the default, if the variable is unset, or if its value is
- * wrong, which adds a warning. @used describes the default. */
-void kilni_config_read_switch(kilni_config_reader *reader, const char *name, bool *switched);
+/* The last parameter of the next three functions contains the default before the call, and the
+ * variable's value afterwards. The default stays if the variable is unset, or if its value is
+ * wrong. A wrong value adds a warning, in which @used describes the default. */
+void kilni_config_read_switch(kilni_config_reader *reader, const char *name, int *switched);
 void kilni_config_read_size(kilni_config_reader *reader, const char *name, const char *used,
                             uint64_t *bytes);
 /* Reads a whole number without a suffix. @noun is what it counts, such as "days". */
@@ -62,15 +67,19 @@ void kilni_config_read_number(kilni_config_reader *reader, const char *name, con
 /* Reads any text. */
 void kilni_config_read_text(kilni_config_reader *reader, const char *name, char **text);
 
+/* Joins a folder's path and a path below the folder. Returns KILN_OK or KILN_E_NO_MEMORY. */
+kiln_status kilni_config_join_path(const char *base, const char *below, char **ret_path);
+
 typedef struct kilni_dir_candidate {
     const char *variable;
     const char *below;   /* appended to the value */
     bool takes_location; /* the value may also be a URL, or a chain of several locations */
 } kilni_dir_candidate;
 
-/* Takes the first candidate that is set and absolute; warns about those before it.
+/* Takes the first candidate that is set to an absolute path or, if it may be a location, to a URL,
+ * and warns about each candidate before it that is set.
  *
- * @fallback  if there is none; NULL: nothing is stored on disk then */
+ * @fallback  used if there is no such candidate; NULL: then nothing is stored on disk */
 void kilni_config_read_dir(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
                            size_t count, const char *fallback);
 

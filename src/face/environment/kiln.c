@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profile kiln: the variables of Kiln itself.
+ * Profile kiln. Reads the variables of Kiln itself.
  */
 #include "face/environment/config.h"
 

@@ -17,22 +17,17 @@ const char *kilni_config_value(const kilni_config_reader *reader, const char *na
     return value && *value ? value : NULL;
 }
 
-/* Appends a value on one line, and cuts it if it is long. */
-static kiln_status append_shown(kilni_text *line, const char *value)
+/* Appends a value on one line, and truncates it if it is long. */
+static void append_shown(kilni_text *line, const char *value)
 {
     size_t length = strlen(value);
     size_t shown = kilni_text_cut(value, length, SHOWN_VALUE_BYTES);
-    kiln_status status = KILN_OK;
-    for (size_t i = 0; status == KILN_OK && i < shown; i++) {
+    for (size_t i = 0; i < shown; i++) {
         unsigned char byte = (unsigned char)value[i];
         bool control = byte < 0x20 || byte == 0x7f;
-        status = control ? kilni_text_printf(line, "\\x%02x", byte)
-                         : kilni_text_append_bytes(line, &byte, 1);
+        kilni_text_printf(line, control ? "\\x%02x" : "%c", byte);
     }
-    if (status == KILN_OK && shown < length) {
-        status = kilni_text_append(line, "...");
-    }
-    return status;
+    kilni_text_append(line, shown < length ? "..." : "");
 }
 
 void kilni_config_warn(kilni_config_reader *reader, const char *name, const char *value,
@@ -42,21 +37,17 @@ void kilni_config_warn(kilni_config_reader *reader, const char *name, const char
         return;
     }
     kilni_text line = {0};
-    kiln_status status = kilni_text_printf(&line, "%s=", name);
-    if (status == KILN_OK) {
-        status = append_shown(&line, value);
-    }
-    if (status == KILN_OK) {
-        status = kilni_text_printf(&line, ": %s; %s", expected, used);
-    }
-    if (status == KILN_OK) {
-        status = kilni_text_append_bytes(&reader->config->warnings, line.bytes, line.length + 1);
+    kilni_text_printf(&line, "%s=", name);
+    append_shown(&line, value);
+    reader->status = kilni_text_printf(&line, ": %s; %s", expected, used);
+    if (reader->status == KILN_OK) {
+        reader->status =
+            kilni_text_append_bytes(&reader->config->warnings, line.bytes, line.length + 1);
     }
     kilni_text_done(&line);
-    reader->status = status;
 }
 
-void kilni_config_read_switch(kilni_config_reader *reader, const char *name, bool *switched)
+void kilni_config_read_switch(kilni_config_reader *reader, const char *name, int *switched)
 {
     const char *value = kilni_config_value(reader, name);
     if (!value) {
@@ -105,17 +96,15 @@ void kilni_config_read_number(kilni_config_reader *reader, const char *name, con
     warn_of_number(reader, name, value, noun, max, *number);
 }
 
-static kiln_status join_path(const char *base, const char *below, char **ret_path)
+kiln_status kilni_config_join_path(const char *base, const char *below, char **ret_path)
 {
     size_t length = strlen(base);
     while (*below && length > 0 && base[length - 1] == '/') {
         length--;
     }
     kilni_text path = {0};
-    kiln_status status = kilni_text_append_bytes(&path, base, length);
-    if (status == KILN_OK) {
-        status = kilni_text_append(&path, below);
-    }
+    kilni_text_append_bytes(&path, base, length);
+    const kiln_status status = kilni_text_append(&path, below);
     if (status != KILN_OK) {
         kilni_text_done(&path);
         return status;
@@ -128,41 +117,44 @@ void kilni_config_read_text(kilni_config_reader *reader, const char *name, char 
 {
     const char *value = kilni_config_value(reader, name);
     if (value && reader->status == KILN_OK) {
-        reader->status = join_path(value, "", text);
+        reader->status = kilni_config_join_path(value, "", text);
     }
 }
 
-/* Warns about each candidate that was set before one was taken: all of them were relative. */
+/* Warns about each of the first @count candidates that is set. All of these are relative. */
 static void warn_of_relative(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
                              size_t count)
 {
     const char *dir = reader->config->dir;
     kilni_text used = {0};
-    kiln_status status = dir ? append_shown(&used, dir) : KILN_OK;
-    if (status == KILN_OK) {
-        status = kilni_text_append(&used, dir ? " is used" : "nothing is stored on disk");
-    }
+    append_shown(&used, dir ? dir : "");
+    const kiln_status status =
+        kilni_text_append(&used, dir ? " is used" : "nothing is stored on disk");
     reader->status = reader->status == KILN_OK ? status : reader->status;
     for (size_t i = 0; reader->status == KILN_OK && i < count; i++) {
         const char *value = kilni_config_value(reader, candidates[i].variable);
         if (value) {
-            kilni_config_warn(reader, candidates[i].variable, value, "expected an absolute path",
-                              used.bytes);
+            /* A password may precede an '@' in a value. */
+            kilni_config_warn(reader, candidates[i].variable, strchr(value, '@') ? "..." : value,
+                              "expected an absolute path", used.bytes);
         }
     }
     kilni_text_done(&used);
 }
 
-/* Returns whether a value names the same place in any working directory. */
+/* Returns whether a value names the same location in every working directory. */
 static bool is_place(const char *value, const kilni_dir_candidate *candidate)
 {
-    const bool is_file_url =
-        strncmp(value, "file:/", 6) == 0 && (value[6] != '/' || value[7] == '/');
-    const bool is_url = is_file_url || strncmp(value, "pack:/", 6) == 0;
+    static const char *const urls[] = {"pack:/",  "redis://", "rediss://", "redis+unix:/",
+                                       "http://", "https://", "s3://"};
+    bool is_url = strncmp(value, "file:/", 6) == 0 && (value[6] != '/' || value[7] == '/');
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        is_url |= strncmp(value, urls[i], strlen(urls[i])) == 0;
+    }
     return value[0] == '/' || (candidate->takes_location && is_url);
 }
 
-/* A path names one place, so characters that would make it several are escaped. */
+/* The path is one location, so characters that would separate several locations are escaped. */
 static kiln_status locate(const char *path, char **ret_location)
 {
     kilni_text location = {0};
@@ -179,7 +171,7 @@ static kiln_status locate(const char *path, char **ret_location)
 static kiln_status read_path(const char *base, const char *below, char **ret_location)
 {
     char *path = NULL;
-    kiln_status status = join_path(base, below, &path);
+    kiln_status status = kilni_config_join_path(base, below, &path);
     if (status == KILN_OK) {
         status = locate(path, ret_location);
     }
@@ -203,7 +195,7 @@ void kilni_config_read_dir(kilni_config_reader *reader, const kilni_dir_candidat
         }
     }
     if (base && reader->status == KILN_OK) {
-        reader->status = is_location ? join_path(base, below, &reader->config->dir)
+        reader->status = is_location ? kilni_config_join_path(base, below, &reader->config->dir)
                                      : read_path(base, below, &reader->config->dir);
     }
     warn_of_relative(reader, candidates, chosen);

@@ -86,7 +86,8 @@ static size_t split(span piece, span fields[MOST_FIELDS])
     }
 }
 
-/* Applies a piece. Returns NULL, or, if the piece is malformed, what was expected. */
+/* Applies a piece. Returns NULL or, if the piece is malformed, a text that says what was
+ * expected. */
 static const char *read_piece(span piece, kilni_constant_limits *kinds)
 {
     span fields[MOST_FIELDS];
@@ -100,7 +101,7 @@ static const char *read_piece(span piece, kilni_constant_limits *kinds)
     }
     kilni_constant_limits limits = kinds[kind];
     if (!read_number(fields[1], &limits.capacity_mib)) {
-        return "a capacity in MiB, digits alone, below 2^64";
+        return "a capacity in MiB, digits only, below 2^64";
     }
     if (count == MOST_FIELDS && !read_policy(fields[2], &limits.policy)) {
         return "the policy no_evict, cost, lru, fifo or auto";
@@ -114,7 +115,7 @@ static void warn(kilni_constant_warnings *warnings, size_t number, span piece, c
     size_t count = warnings->count++;
     if (count >= KILNI_CONSTANT_WARNINGS) {
         snprintf(warnings->lines[KILNI_CONSTANT_WARNINGS], KILNI_CONSTANT_WARNING_SIZE,
-                 "%s: %zu pieces more are ignored", KILNI_CONSTANT_VARIABLE,
+                 "%s: %zu more pieces are ignored", KILNI_CONSTANT_VARIABLE,
                  warnings->count - KILNI_CONSTANT_WARNINGS);
         return;
     }

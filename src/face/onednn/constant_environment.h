@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The variable that sets capacities before a program does.
+ * Reads the variable that sets the capacities for constants. The program's calls override the
+ * variable.
  */
 #pragma once
 
@@ -12,17 +13,18 @@
 
 enum { KILNI_CONSTANT_WARNINGS = 16, KILNI_CONSTANT_WARNING_SIZE = 240 };
 
-/* Malformed pieces. The memory is static, because allocation may fail. */
+/* Warnings about malformed pieces. They have a fixed size, because allocation may fail. */
 typedef struct kilni_constant_warnings {
-    size_t count; /* of all; after the last line, one more stands for all further ones */
+    size_t count; /* the number of all malformed pieces; if there are too many, the last line
+                     reports how many more there are */
     char lines[KILNI_CONSTANT_WARNINGS + 1][KILNI_CONSTANT_WARNING_SIZE];
 } kilni_constant_warnings;
 
-/* Applies the pieces, the last one of each kind; a malformed piece adds a warning and changes
- * nothing.
+/* Applies the pieces of a value in their order, so the last piece for each kind counts. A malformed
+ * piece adds a warning and changes nothing.
  *
  * @value     NULL: not set
- * @kinds     [in, out] by kind, from 0
+ * @kinds     [in, out] the limits of each kind, from 0
  * @warnings  [in, out] */
 void kilni_constant_environment_read(const char *value, kilni_constant_limits *kinds,
                                      kilni_constant_warnings *warnings);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calls of users, on top of what the environment sets.
+ * The calls by which users set and read limits. Kiln reads the environment before the first of
+ * these calls.
  */
 #include <kiln/constant.h>
 
 #include <stdlib.h>
 
-#include "base/params.h"
+#include "base/sized_struct.h"
 #include "constant/constants.h"
 #include "constant/device.h"
 #include "face/onednn/constant_environment.h"
@@ -25,8 +26,8 @@ static void read_environment(void)
     }
 }
 
-/* Called first by everything that looks up a cache or a limit, so that the environment has been
- * read. */
+/* Every function that looks up a cache or a limit calls this first, so that the environment has
+ * been read. */
 static kilni_constants *begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -39,25 +40,7 @@ static bool is_policy(uint32_t policy)
     return policy == KILN_POLICY_UNCHANGED || kiln_policy_name(policy);
 }
 
-static void change(kilni_constant_limits *limits, uint64_t capacity_mib, uint32_t policy)
-{
-    limits->capacity_mib = capacity_mib;
-    if (policy != KILN_POLICY_UNCHANGED) {
-        limits->policy = policy;
-    }
-}
-
 /* ---- kinds ---- */
-
-static void change_kind_locked(kilni_constants *constants, uint32_t kind, uint64_t capacity_mib,
-                               uint32_t policy)
-{
-    change(kilni_constant_limits_of_kind(constants, kind), capacity_mib, policy);
-    kiln_constant_cache *cache = kilni_constant_cache_first(constants);
-    for (; cache; cache = cache->next) {
-        cache->has_own_limits = cache->has_own_limits && cache->kind != kind;
-    }
-}
 
 static void apply_to_kind(const kilni_constants *constants, uint32_t kind)
 {
@@ -69,10 +52,17 @@ static void apply_to_kind(const kilni_constants *constants, uint32_t kind)
     }
 }
 
+_Static_assert(KILNI_CONSTANT_POLICY_UNCHANGED == KILN_POLICY_UNCHANGED, "one value");
+
+static kilni_constant_limits wanted_by(const kiln_constant_budget *budget)
+{
+    return (kilni_constant_limits){.capacity_mib = budget->capacity_mib, .policy = budget->policy};
+}
+
 static void set_kind(kilni_constants *constants, const kiln_constant_budget *budget)
 {
     pthread_mutex_lock(&constants->lock);
-    change_kind_locked(constants, budget->kind, budget->capacity_mib, budget->policy);
+    kilni_constant_limits_change_kind_locked(constants, budget->kind, wanted_by(budget));
     pthread_mutex_unlock(&constants->lock);
     apply_to_kind(constants, budget->kind);
 }
@@ -83,10 +73,7 @@ static void set_cache(kilni_constants *constants, kiln_constant_cache *cache,
                       const kiln_constant_budget *budget)
 {
     pthread_mutex_lock(&constants->lock);
-    kilni_constant_limits limits = kilni_constant_limits_of_locked(constants, cache);
-    change(&limits, budget->capacity_mib, budget->policy);
-    cache->own_limits = limits;
-    cache->has_own_limits = true;
+    kilni_constant_limits_set_own_locked(constants, cache, wanted_by(budget));
     pthread_mutex_unlock(&constants->lock);
     kilni_constant_limits_apply(cache);
 }
@@ -129,7 +116,7 @@ kiln_status kiln_constant_set_budget(const kiln_constant_budget *budget)
     if (!constants) {
         return KILN_E_NO_MEMORY;
     }
-    if (!budget || kilni_params_copy(budget, &known, sizeof known) != KILN_OK ||
+    if (!budget || kilni_sized_struct_copy(budget, &known, sizeof known) != KILN_OK ||
         !names_devices(constants, &known) || !is_policy(known.policy)) {
         return KILN_E_INVALID;
     }
@@ -138,15 +125,31 @@ kiln_status kiln_constant_set_budget(const kiln_constant_budget *budget)
         return KILN_OK;
     }
     kiln_constant_cache *cache = NULL;
-    if (known.scope == KILN_CONSTANT_DEVICE) {
-        cache = kilni_constant_cache_of_device(constants, known.device);
-    } else if (kilni_constant_cache_of(constants, known.kind, known.index, &cache) != KILN_OK) {
-        return KILN_E_NO_MEMORY;
+    const kiln_status status =
+        known.scope == KILN_CONSTANT_DEVICE
+            ? kilni_constant_remember(constants, known.device, wanted_by(&known), &cache)
+            : kilni_constant_cache_of(constants, known.kind, known.index, &cache);
+    if (status == KILN_OK && cache) {
+        set_cache(constants, cache, &known);
     }
-    if (!cache) {
-        return KILN_MISS;
+    return status;
+}
+
+/* Returns KILN_OK; KILN_MISS: the handle is not bound, and nothing was set for it. */
+static kiln_status limits_of(kilni_constants *constants, const kiln_constant_budget *budget,
+                             kilni_constant_limits *ret_limits)
+{
+    if (budget->scope == KILN_CONSTANT_DEVICE) {
+        return kilni_constant_limits_of_device(constants, budget->device, ret_limits);
     }
-    set_cache(constants, cache, &known);
+    const kiln_constant_cache *cache =
+        budget->scope == KILN_CONSTANT_INDEX
+            ? kilni_constant_cache_find(constants, budget->kind, budget->index)
+            : NULL;
+    pthread_mutex_lock(&constants->lock);
+    *ret_limits = cache ? kilni_constant_limits_of_locked(constants, cache)
+                        : *kilni_constant_limits_of_kind(constants, budget->kind);
+    pthread_mutex_unlock(&constants->lock);
     return KILN_OK;
 }
 
@@ -157,27 +160,18 @@ kiln_status kiln_constant_get_budget(kiln_constant_budget *budget)
     if (!constants) {
         return KILN_E_NO_MEMORY;
     }
-    if (!budget || kilni_params_copy(budget, &known, sizeof known) != KILN_OK ||
+    if (!budget || kilni_sized_struct_copy(budget, &known, sizeof known) != KILN_OK ||
         !names_devices(constants, &known)) {
         return KILN_E_INVALID;
     }
-    const kiln_constant_cache *cache = NULL;
-    if (known.scope == KILN_CONSTANT_DEVICE) {
-        cache = kilni_constant_cache_of_device(constants, known.device);
-        if (!cache) {
-            return KILN_MISS;
-        }
-    } else if (known.scope == KILN_CONSTANT_INDEX) {
-        cache = kilni_constant_cache_find(constants, known.kind, known.index);
+    kilni_constant_limits limits = {0};
+    const kiln_status status = limits_of(constants, &known, &limits);
+    if (status != KILN_OK) {
+        return status;
     }
-    pthread_mutex_lock(&constants->lock);
-    const kilni_constant_limits limits =
-        cache ? kilni_constant_limits_of_locked(constants, cache)
-              : *kilni_constant_limits_of_kind(constants, known.kind);
-    pthread_mutex_unlock(&constants->lock);
     known.capacity_mib = limits.capacity_mib;
     known.policy = limits.policy;
-    return kilni_params_copy_out(budget, &known, sizeof known) ? KILN_OK : KILN_E_INVALID;
+    return kilni_sized_struct_copy_out(budget, &known, sizeof known) ? KILN_OK : KILN_E_INVALID;
 }
 
 /* ---- all ---- */
@@ -191,10 +185,11 @@ kiln_status kiln_constant_set_enabled(int flag)
     if (!constants) {
         return KILN_E_NO_MEMORY;
     }
-    uint64_t capacity_mib = flag ? KILN_UNLIMITED : 0;
+    const kilni_constant_limits wanted = {.capacity_mib = flag ? KILN_UNLIMITED : 0,
+                                          .policy = KILN_POLICY_UNCHANGED};
     pthread_mutex_lock(&constants->lock);
-    change_kind_locked(constants, KILN_ENGINE_CPU, capacity_mib, KILN_POLICY_UNCHANGED);
-    change_kind_locked(constants, KILN_ENGINE_GPU, capacity_mib, KILN_POLICY_UNCHANGED);
+    kilni_constant_limits_change_kind_locked(constants, KILN_ENGINE_CPU, wanted);
+    kilni_constant_limits_change_kind_locked(constants, KILN_ENGINE_GPU, wanted);
     pthread_mutex_unlock(&constants->lock);
     apply_to_kind(constants, KILN_ENGINE_CPU);
     apply_to_kind(constants, KILN_ENGINE_GPU);

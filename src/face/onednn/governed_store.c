@@ -23,7 +23,7 @@ static kiln_status open_store(const kilni_governed_params *params, uint32_t flag
     };
     kilni_text location = {0};
     kiln_status status = kilni_file_url_append(&location, params->dir);
-    if (status == KILN_OK && params->backend) {
+    if (params->backend) {
         status = kilni_text_printf(&location, "?backend=%s", params->backend);
     }
     status = status == KILN_OK ? kiln_store_open(location.bytes, &opening, ret_store, error)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A store with its writer, reference-counted: a thread that uses it keeps it open, even after the
- * settings have changed to a different store.
+ * A reference-counted store with its writer. A thread that uses the store keeps it open, even if
+ * the settings change to a different store meanwhile.
  */
 #pragma once
 
@@ -12,12 +12,12 @@
 
 #include "program/store_source.h"
 
-/* Any thread may use it. Store and writer live as long as a reference. */
+/* Any thread may use it. The store and the writer exist as long as there is a reference. */
 typedef struct kilni_governed_store {
-    kilni_held_store held; /* first, so that it has the store's address. The writer closes the store
-                              at its end */
-    /* The last release (acquire) sees everything that all earlier ones (release) did with the
-     * store. */
+    kilni_held_store held; /* first, so that it has the address of the structure. When the writer is
+                              closed, it closes the store */
+    /* The last release of a reference (memory order acquire) sees everything that was done with the
+     * store before all earlier releases (memory order release). */
     _Atomic uint32_t references;
 } kilni_governed_store;
 
@@ -32,18 +32,19 @@ typedef struct kilni_governed_params {
 /* Opens a store.
  *
  * @ret_store  [out] one reference
- * Returns KILN_OK; KILN_E_NO_MEMORY; what kiln_store_open returns. */
+ * Returns KILN_E_NO_MEMORY, or what kiln_store_open returns. */
 kiln_status kilni_governed_open(const kilni_governed_params *params,
                                 kilni_governed_store **ret_store, kiln_error *error);
 
-/* Trims an existing directory to its size, and creates none. Returns KILN_OK, also if there is none
- * or another process is trimming; what kiln_store_open and kiln_store_trim return. */
+/* Trims an existing directory to its maximum size. Does not create a directory. Returns KILN_OK,
+ * even if there is no directory or another process is trimming it; otherwise what kiln_store_open
+ * and kiln_store_trim return. */
 kiln_status kilni_governed_trim(const kilni_governed_params *params);
 
 /* Adds a reference and returns its argument. */
 kilni_governed_store *kilni_governed_retain(kilni_governed_store *governed);
 
 /* Releases a reference and sets the pointer to NULL. NULL and a pointer to NULL are allowed. The
- * last release writes queued entries, for at most 60 s, and closes the store. On the writer's own
- * thread, which may come here through a log callback, that is done later. */
+ * last release writes queued entries, for at most 60 s, and closes the store. If a log callback
+ * calls this on the writer's own thread, both happen later. */
 void kilni_governed_release(kilni_governed_store **governed);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/params.h"
+#include "base/sized_struct.h"
 #include "face/onednn/governed_store.h"
 #include "store/location.h"
 
@@ -15,8 +15,9 @@
 #define KIND_COUNT 2u
 #define ALL_SETTINGS (2 * KILN_PERSISTENT_LOG - 1)
 
-/* The settings, and the store that follows from them. Guarded by settings_lock, which is held while
- * the store is opened, so that it is opened once, but never while one is trimmed or closed. */
+/* The settings, and the store that is open with them. Guarded by settings_lock. The lock is held
+ * while the store is opened, so that it is opened only once, but never while a store is trimmed or
+ * closed. */
 static struct {
     bool is_disabled[KIND_COUNT];
     int32_t capacity_mib;
@@ -26,9 +27,10 @@ static struct {
     kiln_log log;
 
     kilni_governed_store *store; /* NULL: not open */
-    bool is_parents;             /* opened before a fork: its writer's thread is in the parent */
-    bool has_failed;             /* to open with the present settings: requests do not try again */
-    size_t contexts;             /* that use the source */
+    bool is_parents; /* the store was opened before a fork: its writer's thread is in the parent */
+    bool has_failed; /* the store cannot be opened with the present settings: requests do not try
+                        again */
+    size_t contexts; /* number of contexts that use the source */
 } settings = {.policy = KILN_POLICY_FIFO};
 
 static pthread_mutex_t settings_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -52,7 +54,7 @@ static void after_fork_in_child(void)
 }
 
 /* Handlers of writers are registered first, because writers are made under this lock. The C library
- * may hold the lock of its list of handlers while a handler waits for ours; adding to the list
+ * may hold the lock of its list of handlers while a handler waits for our lock. Adding to the list
  * under our lock would then deadlock. */
 static void watch_forks(void)
 {
@@ -72,8 +74,8 @@ static void unlock(void)
     pthread_mutex_unlock(&settings_lock);
 }
 
-/* Removes the store from the settings, so that the next use opens a new one. The caller releases it
- * after unlocking, because that may take as long as the disk does. */
+/* Removes the store from the settings, so that the next use opens a new one. The caller releases
+ * the store after unlocking, because the release may wait for the disk. */
 static kilni_governed_store *detach_locked(void)
 {
     kilni_governed_store *detached = settings.store;
@@ -109,7 +111,7 @@ static bool is_on_locked(const bool *is_disabled)
     return settings.capacity_mib > 0 && !*is_disabled;
 }
 
-/* The texts belong to the settings, so a caller that unlocks must copy them. */
+/* The texts belong to the settings, so a caller must copy them before it unlocks. */
 static kilni_governed_params params_locked(void)
 {
     return (kilni_governed_params){
@@ -129,7 +131,7 @@ static kiln_status open_locked(kiln_error *error)
     return status;
 }
 
-/* Outside the lock, because a log callback may call this header's functions. */
+/* Called without the lock, because a log callback may call the public functions. */
 static void log_failure(kiln_log log, const kiln_error *error)
 {
     if (log.write) {
@@ -139,8 +141,8 @@ static void log_failure(kiln_log log, const kiln_error *error)
 
 /* ---- the source of stores ---- */
 
-/* Returns one reference to the present store of a kind, opened if necessary and allowed; NULL: off,
- * not open, or can't be opened. */
+/* Returns one reference to the present store of a kind. Opens the store if necessary and if
+ * @may_open is true. NULL: the kind is off, or the store is not open or can't be opened. */
 static kilni_governed_store *hold(const bool *is_disabled, bool may_open)
 {
     kilni_governed_store *held = NULL, *stale = NULL;
@@ -208,7 +210,7 @@ static bool is_switch(int32_t value)
     return value == 0 || value == 1;
 }
 
-/* Fields that are not named may have any value. */
+/* Fields that given->changed does not name may have any value. */
 static bool are_usable(const kiln_persistent_settings *given)
 {
     const uint32_t changed = given->changed;
@@ -222,7 +224,7 @@ static bool are_usable(const kiln_persistent_settings *given)
             kilni_location_is_backend_name(given->backend));
 }
 
-/* @is_path  makes a relative path begin with "./", so that nothing takes it for a URL */
+/* @is_path  whether a relative path must begin with "./", so that nothing takes it for a URL */
 static kiln_status copy_text(const char *text, bool is_path, char **ret_copy)
 {
     if (!text || !*text) {
@@ -252,9 +254,10 @@ static void swap_texts(char **a, char **b)
     *b = swapped;
 }
 
-/* Changes the named settings. Returns whether the open store no longer matches them.
+/* Changes the settings that given->changed names. Returns whether the open store no longer matches
+ * them.
  *
- * @dir, @backend  [in] copies; [out] the values that they replaced, if they did */
+ * @dir, @backend  [in] copies of the new values; [out] the values that they replaced, if any */
 static bool change_locked(const kiln_persistent_settings *given, char **dir, char **backend)
 {
     bool is_other = given->changed & KILN_PERSISTENT_LOG;
@@ -286,8 +289,8 @@ static bool change_locked(const kiln_persistent_settings *given, char **dir, cha
     return is_other || (settings.is_disabled[0] && settings.is_disabled[1]);
 }
 
-/* Trims to the present capacity. Other threads may change it meanwhile; the last one that reduces
- * it trims last. */
+/* Trims the directory to the present capacity. Other threads may change the capacity meanwhile;
+ * each thread that reduces it trims afterwards. */
 static kiln_status trim(void)
 {
     lock();
@@ -311,7 +314,7 @@ static kiln_status trim(void)
 kiln_status kiln_persistent_set(const kiln_persistent_settings *given)
 {
     kiln_persistent_settings known;
-    if (!given || kilni_params_copy(given, &known, sizeof known) != KILN_OK ||
+    if (!given || kilni_sized_struct_copy(given, &known, sizeof known) != KILN_OK ||
         !are_usable(&known)) {
         return KILN_E_INVALID;
     }
@@ -352,7 +355,7 @@ static kiln_persistent_settings get_locked(void)
 kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_settings, char *texts,
                                          size_t *size)
 {
-    if (!ret_settings || !kilni_params_have_size(ret_settings) || (texts && !size)) {
+    if (!ret_settings || !kilni_sized_struct_is_valid(ret_settings) || (texts && !size)) {
         return KILN_E_INVALID;
     }
     lock();
@@ -376,7 +379,7 @@ kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_settings,
     if (texts && !fits) {
         return KILN_E_TOO_LARGE;
     }
-    kilni_params_copy_out(ret_settings, &got, sizeof got);
+    kilni_sized_struct_copy_out(ret_settings, &got, sizeof got);
     return KILN_OK;
 }
 

@@ -7,15 +7,15 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "entry/entry.h"
-#include "store/missed.h"
+#include "store/last_miss.h"
 
 static kilni_chain *chain_of(kiln_store *store)
 {
     return (kilni_chain *)store;
 }
 
-/* Of two answers, returns the one to report: a defect of an entry before a miss, and a miss before
- * a tier that could not be asked. */
+/* Returns which of two statuses is to be reported. A defect of an entry takes precedence over a
+ * miss, and a miss takes precedence over the failure to ask a tier. */
 static kiln_status worse(kiln_status a, kiln_status b)
 {
     static const kiln_status by_severity[] = {KILN_E_CORRUPT, KILN_E_UNAUTHENTICATED,
@@ -30,7 +30,7 @@ static kiln_status worse(kiln_status a, kiln_status b)
 
 /* ---- counters ---- */
 
-/* Whether the chain's counters may be in this tier. */
+/* Whether this tier may have the chain's counters. */
 static bool has_totals(const kilni_tier *tier)
 {
     return (kilni_tier_capabilities(tier) & KILNI_STORE_TOTALS) &&
@@ -38,20 +38,20 @@ static bool has_totals(const kilni_tier *tier)
 }
 
 /* Whether this tier gets the chain's counters. */
-static bool is_accounted(const kilni_tier *tier)
+static bool takes_counters(const kilni_tier *tier)
 {
     return has_totals(tier) && kilni_tier_is_written(tier);
 }
 
-/* Passes the count of damaged entries to the tier that has the totals. That tier writes it with its
- * next change, or when it is closed. */
+/* Passes the number of damaged entries to the tier that has the totals. That tier writes the number
+ * together with its next change, or when it is closed. */
 static void pass_damage_down(kilni_chain *chain)
 {
     _Atomic uint64_t *uncounted = &chain->store.uncounted_corrupt;
     bool is_any = atomic_load_explicit(uncounted, memory_order_relaxed) > 0;
     for (size_t i = 0; is_any && i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        kiln_store *asked = is_accounted(tier) ? kilni_tier_peek(tier) : NULL;
+        kiln_store *asked = takes_counters(tier) ? kilni_tier_peek(tier) : NULL;
         if (asked) {
             uint64_t corrupt = atomic_exchange_explicit(uncounted, 0, memory_order_relaxed);
             atomic_fetch_add_explicit(&asked->uncounted_corrupt, corrupt, memory_order_relaxed);
@@ -62,7 +62,7 @@ static void pass_damage_down(kilni_chain *chain)
 
 /* ---- putting ---- */
 
-/* Callers of the chain get the evictions of its tiers too. */
+/* Adds the evictions of a tier to those of the chain, which the chain's callers read. */
 static void take_counts(kilni_chain *chain, kiln_store *tier)
 {
     kiln_stats counts;
@@ -70,21 +70,24 @@ static void take_counts(kilni_chain *chain, kiln_store *tier)
     atomic_fetch_add_explicit(&chain->store.counts.evicted, counts.evicted, memory_order_relaxed);
 }
 
-/* Whether a tier gets an entry that was put, or found in @source. A tier that signs makes what it
- * gets trusted. So it gets nothing from a tier that requires no signatures. */
+/* Whether a tier gets an entry that was put (@source is NULL), or that was found in @source. This
+ * machine's signature means that an entry can be trusted. So a tier that signs gets no entry from a
+ * tier that does not require signatures. */
 static bool is_filled(const kilni_tier *tier, const kilni_tier *source)
 {
-    return kilni_tier_is_written(tier) && (!source || !tier->key_file || source->key_file);
+    return kilni_tier_is_written(tier) &&
+           (!source || !kilni_tier_signs(tier) || kilni_tier_is_authenticated(source));
 }
 
-/* Puts an entry into those of the first @count tiers that accept it. Returns KILN_OK if one stored
- * it; KILN_EXISTS if none did and one has it in a newer format; else the first tier's failure.
+/* Puts an entry into those of the first @count tiers that accept it. Returns KILN_OK if a tier has
+ * stored it; KILN_EXISTS if no tier has, but a tier has the entry in a newer format; else the
+ * failure of the first tier that was asked.
  *
- * @source  the tier that had it; NULL: it is new */
+ * @source  the tier in which the entry was found; NULL: the entry is new */
 static kiln_status put_into(kilni_chain *chain, size_t count, const kilni_tier *source,
                             const kiln_entry *entry)
 {
-    /* A request is served once: one tier is enough. */
+    /* A capture request is served only once, so one tier is enough. */
     const bool once = kilni_store_is_request(kiln_entry_key(entry));
     kiln_status result = KILN_E_IO;
     bool was_asked = false;
@@ -125,13 +128,13 @@ static bool is_any_filled(const kilni_chain *chain, size_t from)
     return false;
 }
 
-/* Puts an entry of tier @from into the tiers above, in the form that a directory keeps:
+/* Puts an entry of tier @from into the tiers above, in the form that a directory stores:
  * uncompressed, and with the whole key. A failure does no harm. */
 static void chain_fill(kiln_store *store, size_t from, const kiln_key *key, const kiln_entry *entry)
 {
     kilni_chain *chain = chain_of(store);
     kiln_entry *plain = NULL;
-    if (kilni_entry_with_key(entry, key, &plain) == KILN_OK) {
+    if (kilni_entry_make_plain(entry, key, &plain) == KILN_OK) {
         put_into(chain, from, &chain->tiers[from], plain);
         kiln_entry_release(&plain);
     }
@@ -139,16 +142,18 @@ static void chain_fill(kiln_store *store, size_t from, const kiln_key *key, cons
 
 /* ---- looking up ---- */
 
-/* Counts damaged entries that a lookup skipped on the way to a hit: no caller counts these. */
+/* Counts the damaged entries that a look-up skipped before a hit. The look-up's caller does not
+ * count these. */
 static void count_damaged(kilni_chain *chain, uint64_t count)
 {
     atomic_fetch_add_explicit(&chain->store.counts.corrupt, count, memory_order_relaxed);
     atomic_fetch_add_explicit(&chain->store.uncounted_corrupt, count, memory_order_relaxed);
 }
 
-/* The fill is the number of the tier that had the entry, if a tier above gets it. */
-static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
-                             size_t *ret_fill)
+/* If a tier above must get a copy, sets @ret_fill to the number of the tier that had the entry. */
+static kiln_status get_elsewhere(kiln_store *store, const kiln_key *key,
+                                 const kiln_store *missed_in, kiln_entry **ret_entry,
+                                 size_t *ret_fill)
 {
     kilni_chain *chain = chain_of(store);
     kiln_status result = KILN_E_IO;
@@ -158,10 +163,14 @@ static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry 
         if (!tier) {
             continue;
         }
+        if (tier == missed_in) {
+            result = worse(KILN_MISS, result);
+            continue;
+        }
         kiln_entry *entry = NULL;
-        size_t none; /* a tier is no chain, and leaves nothing to write */
-        kiln_status status =
-            kilni_tier_note(&chain->tiers[i], kilni_store_find(tier, key, true, &entry, &none));
+        size_t none; /* not used: a tier is not a chain, so it copies nothing after a hit */
+        kiln_status status = kilni_tier_note(
+            &chain->tiers[i], kilni_store_find(tier, key, NULL, true, &entry, &none));
         if (status == KILN_OK) {
             count_damaged(chain, damaged);
             *ret_fill = is_any_filled(chain, i) && !kilni_store_is_request(key) ? i : 0;
@@ -172,6 +181,32 @@ static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry 
             return status;
         }
         damaged += status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED;
+        result = worse(status, result);
+    }
+    return result;
+}
+
+static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                             size_t *ret_fill)
+{
+    return get_elsewhere(store, key, NULL, ret_entry, ret_fill);
+}
+
+static kiln_status chain_read_digest(kiln_store *store, const kiln_digest *digest,
+                                     kiln_entry **ret_entry)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_status result = KILN_E_IO;
+    for (size_t i = 0; i < chain->count; i++) {
+        kiln_store *tier = kilni_tier_use(&chain->tiers[i]);
+        if (!tier) {
+            continue;
+        }
+        const kiln_status status =
+            kilni_tier_note(&chain->tiers[i], tier->ops->read_digest(tier, digest, ret_entry));
+        if (status == KILN_OK || status == KILN_E_NO_MEMORY || status == KILN_E_UNSUPPORTED) {
+            return status;
+        }
         result = worse(status, result);
     }
     return result;
@@ -195,8 +230,8 @@ static kiln_status chain_contains(kiln_store *store, const kiln_key *key)
     return result;
 }
 
-/* Removes from all writable tiers. If one tier fails or keeps the entry, returns its status; else
- * KILN_OK if any tier had the entry. */
+/* Removes an entry from all writable tiers. If a tier fails or keeps the entry, returns that tier's
+ * status; otherwise returns KILN_OK if any tier had the entry. */
 static kiln_status chain_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
 {
     kilni_chain *chain = chain_of(store);
@@ -214,40 +249,18 @@ static kiln_status chain_remove(kiln_store *store, const kiln_key *key, const ki
     return result;
 }
 
-/* Leases come from the first tier that has them. So all processes that name the same chain ask the
- * same tier, as long as it works. */
-static kiln_status chain_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
-                               kiln_lease **ret_lease)
-{
-    kilni_chain *chain = chain_of(store);
-    kiln_status result = KILN_E_UNSUPPORTED;
-    for (size_t i = 0; i < chain->count; i++) {
-        kilni_tier *tier = &chain->tiers[i];
-        bool has_leases = kilni_tier_capabilities(tier) & KILNI_STORE_LEASES;
-        kiln_store *asked = has_leases ? kilni_tier_use(tier) : NULL;
-        if (!asked) {
-            continue;
-        }
-        result = kilni_tier_note(tier, kiln_store_lease(asked, key, wait_ns, ret_lease));
-        if (result == KILN_OK || result == KILN_BUSY || result == KILN_E_NO_MEMORY) {
-            return result;
-        }
-    }
-    return result;
-}
-
 /* ---- all tiers ---- */
 
-/* The counters go to the first tier that accepts them. */
-static kiln_status chain_account(kiln_store *store, const kiln_stats *delta)
+/* The first tier that accepts the counters gets them. */
+static kiln_status chain_add_stats(kiln_store *store, const kiln_stats *delta)
 {
     kilni_chain *chain = chain_of(store);
     kiln_status result = KILN_E_IO;
     pass_damage_down(chain);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
-        result = asked ? kilni_tier_note(tier, kiln_store_account(asked, delta)) : result;
+        kiln_store *asked = takes_counters(tier) ? kilni_tier_use(tier) : NULL;
+        result = asked ? kilni_tier_note(tier, kiln_store_add_stats(asked, delta)) : result;
         if (asked && result == KILN_OK) {
             return KILN_OK;
         }
@@ -261,8 +274,8 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return kilni_u64_add(a, b, &sum) ? sum : KILN_UNLIMITED;
 }
 
-/* The totals are those of the first tier that has any; chain_account puts them there. Tiers that
- * are never written count too, but add no room. */
+/* Adds up the sizes of all tiers. The totals are those of the first tier that has any, which is
+ * where chain_add_stats puts them. The limits of tiers without totals are not added. */
 static kiln_status chain_stat(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat)
 {
     kilni_chain *chain = chain_of(store);
@@ -300,20 +313,20 @@ static void add_report(kiln_trim_report *sum, const kiln_trim_report *report)
     sum->bytes += report->bytes;
 }
 
-/* A tier is trimmed at least to its own size. */
+/* Returns the parameters for a tier, which is trimmed at least to its own maximum size. */
 static kiln_trim_params trim_params_of(const kilni_tier *tier, const kiln_trim_params *params)
 {
     kiln_trim_params wanted = *params;
     uint64_t size = tier->where.options.max_bytes;
-    wanted.struct_size = sizeof wanted; /* the caller's may be longer */
+    wanted.struct_size = sizeof wanted; /* the caller's struct may be longer */
     if (size > 0 && size < wanted.max_bytes) {
         wanted.max_bytes = size;
     }
     return wanted;
 }
 
-/* Trims each writable tier by itself. A dry run also asks tiers that are not writable at present,
- * but no tier that is never trimmed. */
+/* Trims each writable tier separately, except servers, which remove entries themselves. A dry run
+ * also asks tiers that are read-only. */
 static kiln_status chain_trim(kiln_store *store, const kiln_trim_params *params,
                               kiln_trim_report *ret_report)
 {
@@ -322,8 +335,8 @@ static kiln_status chain_trim(kiln_store *store, const kiln_trim_params *params,
     kiln_status result = KILN_OK;
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        bool is_asked =
-            (params->flags & KILN_TRIM_DRY_RUN) ? has_totals(tier) : kilni_tier_is_written(tier);
+        bool is_asked = has_totals(tier) &&
+                        ((params->flags & KILN_TRIM_DRY_RUN) || kilni_tier_is_written(tier));
         kiln_store *asked = is_asked ? kilni_tier_use(tier) : NULL;
         if (!asked) {
             continue;
@@ -341,11 +354,12 @@ static kiln_status chain_trim(kiln_store *store, const kiln_trim_params *params,
 
 /* ---- the last miss, which is kept where the counters are ---- */
 
-/* The tier makes an entry of its own from it, signed if the tier has a key. */
+/* Makes the tier record the key in @miss. The tier makes a new entry for this, and signs the entry
+ * if the tier has a signing key. */
 static kiln_status pass_miss_on(kiln_store *tier, const kiln_entry *miss)
 {
     kiln_key *key = NULL;
-    kiln_status status = kilni_missed_key_of(miss, &key);
+    kiln_status status = kilni_last_miss_key_of(miss, &key);
     if (status == KILN_OK) {
         kilni_store_note_miss(tier, key);
     }
@@ -358,7 +372,7 @@ static kiln_status chain_note_miss(kiln_store *store, const kiln_entry *miss)
     kilni_chain *chain = chain_of(store);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        kiln_store *asked = is_accounted(tier) ? kilni_tier_peek(tier) : NULL;
+        kiln_store *asked = takes_counters(tier) ? kilni_tier_peek(tier) : NULL;
         if (asked) {
             return pass_miss_on(asked, miss);
         }
@@ -371,7 +385,7 @@ static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
     kilni_chain *chain = chain_of(store);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        kiln_store *asked = has_totals(tier) ? kilni_tier_use(tier) : NULL;
+        kiln_store *asked = takes_counters(tier) ? kilni_tier_use(tier) : NULL;
         if (asked && asked->ops->last_miss) {
             return kilni_tier_note(tier, asked->ops->last_miss(asked, ret_miss));
         }
@@ -391,15 +405,17 @@ static void chain_close(kiln_store *store)
     free(chain);
 }
 
-/* Leases belong to their tier, which releases them. */
 static const kilni_store_ops chain_ops = {
     .close = chain_close,
     .get = chain_get,
+    .get_elsewhere = get_elsewhere,
+    .read_digest = chain_read_digest,
     .fill = chain_fill,
     .put = chain_put,
     .remove = chain_remove,
     .contains = chain_contains,
-    .lease = chain_lease,
+    .lease = kilni_chain_lease,
+    .lease_release = kilni_chain_lease_release,
     .each = kilni_chain_each,
     .each_copy = kilni_chain_each_copy,
     .each_request = kilni_chain_each_request,
@@ -407,24 +423,46 @@ static const kilni_store_ops chain_ops = {
     .item_read = kilni_chain_item_read,
     .item_remove = kilni_chain_item_remove,
     .stat = chain_stat,
-    .account = chain_account,
+    .add_stats = chain_add_stats,
     .trim = chain_trim,
     .note_miss = chain_note_miss,
     .last_miss = chain_last_miss,
 };
 
-/* A tier that is opened later needs the path then. */
+/* Copies the path of the key file, which is needed when the tier is opened later. A path that is an
+ * option of the URL needs no copy, since the location contains it. */
 static kiln_status keep_key_file(kilni_tier *tier, kiln_error *error)
 {
-    if (!tier->where.options.key_file) {
-        return KILN_OK;
+    kilni_store_options *options = &tier->where.options;
+    if (options->key_file) {
+        tier->key_file = strdup(options->key_file);
+        if (!tier->key_file) {
+            return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+        }
+        options->key_file = tier->key_file;
     }
-    tier->key_file = strdup(tier->where.options.key_file);
-    tier->where.options.key_file = tier->key_file;
-    return tier->key_file ? KILN_OK : kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    return KILN_OK;
 }
 
-/* Adds the tier whose location has the first @length characters. */
+/* Whether a chain's text may contain a server's password. A '|' may be a part of the password. */
+static bool may_have_password(const char *text)
+{
+    const char *host = strstr(text, "//");
+    const char *colon = host ? strchr(host, ':') : NULL;
+    return colon && strchr(colon, '@');
+}
+
+/* Replaces a message about a tier, because the message may contain a part of a password. */
+static kiln_status hide_tier(const kilni_chain *chain, kiln_error *error)
+{
+    return kilni_error_set(error, KILN_E_PARSE, 0,
+                           "tier %zu is not valid, and is not shown because it may contain a "
+                           "password. A URL must not contain a password, which others could "
+                           "read: use password-file=",
+                           chain->count + 1);
+}
+
+/* Adds the tier whose location is the first @length characters of @location. */
 static kiln_status add_tier(kilni_chain *chain, const char *location, size_t length,
                             const kiln_store_params *params,
                             const kilni_store_engine *const *engines, kiln_error *error)
@@ -453,6 +491,10 @@ static kiln_status add_tier(kilni_chain *chain, const char *location, size_t len
         chain->store.capabilities |= KILNI_STORE_WRITABLE;
     }
     chain->store.capabilities |= kilni_tier_capabilities(tier) & KILNI_STORE_LEASES;
+    if (!kilni_tier_is_authenticated(tier)) {
+        /* The chain itself has no keys that could authenticate the tier's entries. */
+        chain->store.capabilities |= kilni_tier_capabilities(tier) & KILNI_STORE_FOREIGN;
+    }
     return keep_key_file(tier, error);
 }
 
@@ -460,9 +502,13 @@ static kiln_status add_tiers(kilni_chain *chain, const char *location,
                              const kiln_store_params *params,
                              const kilni_store_engine *const *engines, kiln_error *error)
 {
+    const bool is_secret = may_have_password(location);
     for (;;) {
         size_t length = strcspn(location, "|");
         kiln_status status = add_tier(chain, location, length, params, engines, error);
+        if (status != KILN_OK && status != KILN_E_NO_MEMORY && is_secret) {
+            return hide_tier(chain, error);
+        }
         if (status != KILN_OK || location[length] == '\0') {
             return status;
         }
@@ -470,8 +516,35 @@ static kiln_status add_tiers(kilni_chain *chain, const char *location,
     }
 }
 
-/* Returns KILN_OK if one tier could be opened; else the first status that is not KILN_MISS, if
- * there is one. */
+/* Whether the chain signs entries that are put, although entries that it finds may have a different
+ * signature, or none. */
+static bool vouches_for_others(const kilni_chain *chain)
+{
+    bool signs = false, finds_others = false;
+    for (size_t i = 0; i < chain->count; i++) {
+        const kilni_tier *tier = &chain->tiers[i];
+        signs |= kilni_tier_is_written(tier) && kilni_tier_signs(tier);
+        finds_others |= !kilni_tier_is_authenticated(tier) ||
+                        (tier->where.engine->needs_trust && tier->where.options.secret_key_file);
+    }
+    return signs && finds_others;
+}
+
+/* Sets the folder in which processes share the state of the chain's servers: the chain's first
+ * directory that is written. */
+static void place_states(kilni_chain *chain)
+{
+    const char *folder = NULL;
+    for (size_t i = 0; i < chain->count && !folder; i++) {
+        folder = takes_counters(&chain->tiers[i]) ? chain->tiers[i].where.path : NULL;
+    }
+    for (size_t i = 0; i < chain->count; i++) {
+        chain->tiers[i].where.options.state_folder = folder;
+    }
+}
+
+/* Opens the tiers. Returns KILN_OK if at least one tier could be opened; otherwise the first status
+ * that is not KILN_MISS, or KILN_MISS if all tiers returned it. */
 static kiln_status open_tiers(kilni_chain *chain, kiln_error *error)
 {
     bool is_any_open = false;
@@ -516,6 +589,8 @@ kiln_status kilni_chain_open(const char *location, const kiln_store_params *para
         chain->store.options.max_entry_bytes = largest_entry_of(chain);
         chain->store.options.flags = chain->tiers[0].where.options.flags;
         chain->store.options.log = chain->tiers[0].where.options.log;
+        chain->store.capabilities |= vouches_for_others(chain) ? KILNI_STORE_VOUCHES : 0u;
+        place_states(chain);
         status = open_tiers(chain, error);
     }
     if (status != KILN_OK) {

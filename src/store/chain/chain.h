@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A chain of stores, "a|b|c". A lookup asks one tier after the other; an entry that it finds is
- * copied to the tiers above. A put goes to all tiers that accept it. What a tier is asked to do
- * depends on what it can do, not on its engine.
+ * A chain of stores, "a|b|c". A look-up asks one tier after the other, and copies an entry that it
+ * finds to the tiers above. A put writes to all tiers that accept the entry. A tier's capabilities
+ * decide which calls it gets, not its engine.
  */
 #pragma once
 
@@ -18,15 +18,15 @@ typedef struct kilni_chain {
     kilni_tier tiers[KILNI_CHAIN_MAX_TIERS];
 } kilni_chain;
 
-/* Opens every tier that can be opened, and at least one. Statuses as kiln_store_open; if no tier
- * opens, the status of the first.
+/* Opens every tier that can be opened. Statuses as kiln_store_open. If no tier can be opened, fails
+ * with the first tier's status that is not KILN_MISS, or with KILN_MISS.
  *
  * @engines  as kilni_location_parse */
 kiln_status kilni_chain_open(const char *location, const kiln_store_params *params,
                              const kilni_store_engine *const *engines, kiln_store **ret_store,
                              kiln_error *error);
 
-/* ---- walk.c: what all tiers hold ---- */
+/* ---- walk.c: the entries of all tiers ---- */
 
 kiln_status kilni_chain_each(kiln_store *store, kiln_item_fn visit, void *user);
 kiln_status kilni_chain_each_copy(kiln_store *store, kiln_item_fn visit, void *user);
@@ -34,3 +34,14 @@ kiln_status kilni_chain_each_request(kiln_store *store, kiln_item_fn visit, void
 kiln_status kilni_chain_item_info(kiln_item *item, kiln_item_info *ret_info);
 kiln_status kilni_chain_item_read(kiln_item *item, kiln_entry **ret_entry);
 kiln_status kilni_chain_item_remove(kiln_item *item);
+
+/* ---- lease.c ---- */
+
+/* A chain's lease consists of two leases. The first local tier that has leases grants the machine's
+ * lease. Its holder then asks the first server that has leases for the fleet's lease. So all
+ * processes that use the same chain ask the same tiers, as long as these work, and only one process
+ * of each machine at a time asks the server. If no tier can grant one of the two leases, the other
+ * one is sufficient. Statuses as kiln_store_lease. */
+kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
+                              kiln_lease **ret_lease);
+void kilni_chain_lease_release(kiln_lease *lease);

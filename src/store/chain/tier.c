@@ -5,7 +5,8 @@
 
 #include "os/clock.h"
 
-/* A single unreadable file is no reason to skip its tier. */
+/* After this many failures in a row, a tier is skipped. A single unreadable file is no reason to
+ * skip its tier. */
 #define FAILURES_IN_A_ROW 3u
 #define PAUSE_MIN_NS ((uint64_t)1000000000)
 #define PAUSE_MAX_NS ((uint64_t)60 * 1000000000)
@@ -15,7 +16,7 @@ static kiln_store *store_of(kilni_tier *tier)
     return atomic_load_explicit(&tier->store, memory_order_acquire);
 }
 
-/* How long to skip a tier after so many failures. */
+/* Returns how long a tier is skipped after this many failures. */
 static uint64_t pause_after(unsigned failures)
 {
     unsigned doublings = failures > FAILURES_IN_A_ROW ? failures - FAILURES_IN_A_ROW : 0;
@@ -41,8 +42,8 @@ static void count_failure(kilni_tier *tier, unsigned least, const char *why)
     }
 }
 
-/* The success of another thread may come between the two steps of a failure. Then only the time is
- * set. */
+/* Records a success. If a success occurs between the two steps in which another thread records a
+ * failure, only retry_ns remains set. */
 static void count_success(kilni_tier *tier)
 {
     if (atomic_load_explicit(&tier->failures, memory_order_relaxed) > 0 ||
@@ -54,7 +55,7 @@ static void count_success(kilni_tier *tier)
 
 static const char *why_not(kiln_status status, const kiln_error *error)
 {
-    /* With KILN_STORE_NO_CREATE, a store that does not exist is nothing to warn of. */
+    /* If a store does not exist and KILN_STORE_NO_CREATE is set, no warning is logged. */
     if (status == KILN_MISS) {
         return NULL;
     }
@@ -79,7 +80,7 @@ kiln_status kilni_tier_open(kilni_tier *tier, kiln_error *ret_error)
     return KILN_OK;
 }
 
-/* Whether it is time to try again, and this thread is the one that does. */
+/* Whether the tier must be tried again now, by this thread. */
 static bool claims_retry(kilni_tier *tier, uint64_t retry_ns)
 {
     uint64_t now_ns = kilni_clock_ns();
@@ -128,6 +129,18 @@ bool kilni_tier_is_written(const kilni_tier *tier)
 {
     return (kilni_tier_capabilities(tier) & KILNI_STORE_WRITABLE) &&
            tier->where.options.write != KILNI_WRITE_NONE;
+}
+
+bool kilni_tier_is_authenticated(const kilni_tier *tier)
+{
+    const kilni_store_options *options = &tier->where.options;
+    return options->key_file || (tier->where.engine->needs_trust && !options->trusts_any);
+}
+
+bool kilni_tier_signs(const kilni_tier *tier)
+{
+    const kilni_store_options *options = &tier->where.options;
+    return options->key_file || (tier->where.engine->needs_trust && options->secret_key_file);
 }
 
 void kilni_tier_close(kilni_tier *tier)

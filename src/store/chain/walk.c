@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walks through all tiers. An entry that several tiers hold is visited once, in the first of them:
- * that is the copy that a lookup finds.
+ * Walks through all tiers. An entry that is in several tiers is visited once, in the first of them,
+ * because a look-up finds that copy.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/chain/chain.h"
 
-/* ---- the digests that were met ---- */
+/* ---- the digests that a walk has visited ---- */
 
 typedef struct digest_cell {
     kiln_digest digest;
     bool is_taken;
 } digest_cell;
 
-/* Open addressing, at most half full. */
+/* A hash table with open addressing, at most half full. */
 typedef struct digest_set {
     digest_cell *cells;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
 } digest_set;
 
-/* Returns the cell of a digest, or the free cell where it belongs. Digests are hashes already. */
+/* Returns the cell of a digest, or the free cell in which the digest belongs. A digest needs no
+ * further hash, since it is a hash itself. */
 static digest_cell *find_cell(const digest_set *set, const kiln_digest *digest)
 {
     size_t at;
@@ -88,7 +89,8 @@ kiln_status kilni_chain_item_read(kiln_item *item, kiln_entry **ret_entry)
     return kiln_item_read(((chain_item *)item)->copy, ret_entry);
 }
 
-/* Otherwise the copies that the walk skips would be found by later lookups. */
+/* Removes the copies of an entry in the tiers below @above. The walk skips these copies, but later
+ * look-ups would find them. */
 static void remove_below(kilni_chain *chain, size_t above, const kiln_key *key)
 {
     for (size_t i = above + 1; i < chain->count; i++) {
@@ -107,8 +109,8 @@ kiln_status kilni_chain_item_remove(kiln_item *item)
     if (!kilni_tier_is_written(&chain->tiers[self->tier])) {
         return KILN_E_READONLY;
     }
-    /* Only an intact entry reveals its key. If a damaged one is removed, lookups find the copy
-     * below. */
+    /* The key can be read only from an intact entry. If a damaged entry is removed, look-ups find
+     * the copies in the tiers below. */
     kiln_entry *entry = NULL;
     kiln_item_read(self->copy, &entry);
     kiln_status status = kiln_item_remove(self->copy);
@@ -127,14 +129,14 @@ typedef struct chain_walk {
     kilni_chain *chain;
     kiln_item_fn visit;
     void *user;
-    bool meets_all; /* also copies that a lookup does not reach */
+    bool meets_all; /* the walk also visits copies that a look-up does not reach */
     size_t tier;
     digest_set met;
     bool has_ended;
     kiln_status status; /* KILN_E_NO_MEMORY, or KILN_OK */
 } chain_walk;
 
-/* Whether the walk has not met an item's digest before. Remembers the digest. */
+/* Whether an item is the first one with its digest in this walk. Records the digest. */
 static bool is_first_copy(chain_walk *walk, kiln_item *item)
 {
     kiln_item_info info = {.struct_size = sizeof info};
@@ -158,7 +160,7 @@ static int visit_copy(void *user, kiln_item *item)
     return walk->has_ended || walk->status != KILN_OK;
 }
 
-/* A tier that fails is skipped, and its status returned at the end. */
+/* Walks through each tier. A tier that fails is skipped, and its status is returned at the end. */
 static kiln_status walk_tiers(chain_walk *walk, walk_fn *each)
 {
     kiln_status first_failure = KILN_OK;

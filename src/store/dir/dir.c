@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "os/os.h"
-#include "store/missed.h"
+#include "store/last_miss.h"
 
 static void free_dir(kilni_dir *dir)
 {
-    kilni_dir_close_place(dir);
+    kilni_dir_close_root(dir);
     free(dir->path);
     free(dir);
 }
@@ -22,7 +22,8 @@ static void dir_close(kiln_store *store)
     if (!kilni_dir_is_readonly(dir)) {
         kilni_dir_flush_pending(store);
     }
-    /* The application may have closed the descriptor and opened something else under its number. */
+    /* The application may have closed the descriptor and opened a different file under its number.
+     */
     if (kilni_dir_is_there(dir)) {
         kilni_dir_trim_before_close(dir);
     }
@@ -31,13 +32,13 @@ static void dir_close(kiln_store *store)
 
 static kiln_status dir_note_miss(kiln_store *store, const kiln_entry *miss)
 {
-    return kilni_missed_write(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, miss);
+    return kilni_last_miss_write(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, miss);
 }
 
 static kiln_status dir_last_miss(kiln_store *store, kiln_entry **ret_miss)
 {
-    return kilni_missed_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED,
-                             store->signing_key, ret_miss);
+    return kilni_last_miss_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED,
+                                store->signing_key, ret_miss);
 }
 
 static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_key *key)
@@ -64,6 +65,13 @@ static kiln_status dir_remove(kiln_store *store, const kiln_key *key, const kiln
     return layout_for(store, key)->remove(store, key, judged);
 }
 
+static kiln_status dir_read_digest(kiln_store *store, const kiln_digest *digest,
+                                   kiln_entry **ret_entry)
+{
+    const kilni_dir_layout *layout = ((kilni_dir *)store)->layout;
+    return layout->read_digest ? layout->read_digest(store, digest, ret_entry) : KILN_E_UNSUPPORTED;
+}
+
 static kiln_status dir_contains(kiln_store *store, const kiln_key *key)
 {
     return layout_for(store, key)->contains(store, key);
@@ -78,6 +86,7 @@ static kiln_status dir_stat(kiln_store *store, uint32_t flags, kiln_store_stat *
 static const kilni_store_ops dir_ops = {
     .close = dir_close,
     .get = dir_get,
+    .read_digest = dir_read_digest,
     .put = dir_put,
     .remove = dir_remove,
     .contains = dir_contains,
@@ -89,7 +98,7 @@ static const kilni_store_ops dir_ops = {
     .item_read = kilni_dir_item_read,
     .item_remove = kilni_dir_item_remove,
     .stat = dir_stat,
-    .account = kilni_dir_account,
+    .add_stats = kilni_dir_add_stats,
     .trim = kilni_dir_trim,
     .note_miss = dir_note_miss,
     .last_miss = dir_last_miss,
@@ -131,7 +140,7 @@ static kiln_status open_dir(const char *path, const kilni_store_options *options
     dir->hash_bits = 8 * sizeof(kiln_digest);
     dir->path = copy;
     dir->user = kilni_os()->geteuid();
-    kiln_status status = kilni_dir_open_place(dir, error);
+    kiln_status status = kilni_dir_start(dir, error);
     if (status != KILN_OK) {
         free_dir(dir);
         return status;
@@ -140,7 +149,7 @@ static kiln_status open_dir(const char *path, const kilni_store_options *options
     return KILN_OK;
 }
 
-/* "file:///path", "file:/path" and "file://./path". */
+/* Accepts "file:///path", "file:/path" and "file://./path". */
 static kiln_status check_url(const char *text, const char *path, kiln_error *error)
 {
     if (path[0] == '/' || (path[0] == '.' && path != text)) {

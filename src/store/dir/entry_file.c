@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that may hold an entry: opening, checking and reading them.
+ * Opens, checks and reads files that may be entries.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -8,22 +8,21 @@
 
 #include "base/size.h"
 #include "entry/entry.h"
-#include "os/clock.h"
 #include "os/file.h"
 #include "os/os.h"
 #include "os/trust.h"
 #include "store/dir/dir.h"
 
-/* How much is read before it is hashed: less than a processor's caches hold, and enough to make the
- * cost of the calls negligible. */
+/* How many bytes are read before they are hashed. They must fit in a processor's caches, and be
+ * enough to make the cost of the calls negligible. */
 #define PIECE ((size_t)1 << 20)
 
-/* Processors copy and hash data faster if it begins at a cache line. */
+/* Processors copy and hash data faster if the data begin at a cache line. */
 #define CACHE_LINE ((size_t)64)
 
 kiln_status kilni_dir_read_status(int system_error)
 {
-    /* A socket, or a device that does not exist. */
+    /* The file is a socket, or a device that does not exist. */
     if (system_error == ENXIO) {
         return KILN_E_DENIED;
     }
@@ -80,19 +79,20 @@ uint64_t kilni_dir_largest_file(const kilni_dir *dir)
     return most;
 }
 
-/* Allocates memory for an entry of @size bytes, to be freed with free. */
+/* Allocates memory for an entry of @size bytes. The caller frees it with free(). */
 static void *allocate_lines(size_t size)
 {
     return aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
 }
 
-/* Takes the whole remainder if only a small piece would follow. */
+/* Returns the size of the next piece. This is all that is left if the last piece would otherwise be
+ * small. */
 static size_t next_piece(size_t left)
 {
     return left < 2 * PIECE ? left : PIECE;
 }
 
-/* Returns KILN_E_CORRUPT if the file ends too early. */
+/* Reads the entry in pieces. Returns KILN_E_CORRUPT if the file ends too early. */
 static kiln_status read_pieces(int file, kilni_entry_arrival *arrival)
 {
     while (arrival->arrived < arrival->size) {
@@ -119,8 +119,8 @@ static kiln_status read_and_verify(int file, void *bytes, size_t size,
     return status == KILN_OK ? kilni_entry_arrival_end(&arrival, signing_key, ret_entry) : status;
 }
 
-/* A large file is checked before memory is allocated for it: a file may be long and hold nothing.
- */
+/* Checks the beginning of a large file before memory is allocated for it, because the file may not
+ * contain an entry. */
 static kiln_status probe(int file, uint64_t size)
 {
     unsigned char bytes[KILNI_ENTRY_PROBE_SIZE];
@@ -147,7 +147,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
             return probed;
         }
     }
-    /* The system provides the pages only when bytes arrive in them. */
+    /* The system provides each page of this memory only when it is first written. */
     void *bytes = allocate_lines(size);
     if (!bytes) {
         return KILN_E_NO_MEMORY;
@@ -159,21 +159,31 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     return status;
 }
 
-void kilni_dir_stamp_use(const kilni_dir *dir, int file, const struct stat *stat)
+kiln_status kilni_dir_read_entry(const kilni_dir *dir, int directory, const char *path,
+                                 const kiln_key *key, kiln_entry **ret_entry)
 {
-    if (kilni_dir_is_readonly(dir)) {
-        return;
+    int file;
+    struct stat stat;
+    kiln_status status = kilni_dir_open_file(dir, directory, path, &file, &stat);
+    if (status != KILN_OK) {
+        return status;
     }
-    int64_t age_s = kilni_clock_unix_s() - stat->st_mtim.tv_sec;
-    if (age_s >= 0 && age_s < dir->store.options.stamp_interval_s) {
-        return;
+    kiln_entry *entry = NULL;
+    status = kilni_dir_read_file(dir, file, &stat, &entry);
+    if (status == KILN_OK && !kiln_key_equals(key, kiln_entry_key(entry))) {
+        kiln_entry_release(&entry);
+        status = KILN_MISS;
     }
-    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
-    kilni_os()->futimens(file, times);
+    if (status == KILN_OK) {
+        kilni_dir_record_use(dir, file, &stat);
+        *ret_entry = entry;
+    }
+    kilni_os()->close(file);
+    return status;
 }
 
 uint64_t kilni_dir_disk_bytes(const struct stat *stat)
 {
-    /* Some file systems report no blocks before they have written them. */
+    /* Some file systems report no blocks of a file until they have written the blocks. */
     return stat->st_blocks > 0 ? (uint64_t)stat->st_blocks * 512 : (uint64_t)stat->st_size;
 }

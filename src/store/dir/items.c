@@ -9,11 +9,12 @@
 typedef struct dir_item {
     kiln_item item; /* first: a dir_item is a kiln_item */
     const kilni_dir_found *found;
-    /* Held from its first use to the end of the visit, so that info, read and remove mean the same
-     * file. None at first, nor if the file was replaced since the walk met it. */
+    /* The file, which is held from the first use of the item to the end of the visit, so that info,
+     * read and remove use the same file. No file is held before the first use, or if the file was
+     * replaced after the walk found it. */
     kilni_dir_held held;
-    kilni_entry_head head; /* the texts of the item's info point into it */
-    kilni_text path;       /* empty until it is needed */
+    kilni_entry_preview head; /* the texts of the item's info point into it */
+    kilni_text path;          /* empty until it is needed */
 } dir_item;
 
 static kilni_dir *dir_of(const dir_item *item)
@@ -26,7 +27,8 @@ static const kilni_dir_layout *layout_of(const dir_item *item)
     return kilni_dir_layout_of_shard(dir_of(item), item->found->shard);
 }
 
-/* Returns KILN_OK; KILN_MISS: gone, or replaced; else as kilni_dir_open_file. */
+/* Holds the item's file. Returns KILN_OK; KILN_MISS: the file was removed or replaced; else as
+ * kilni_dir_open_file. */
 static kiln_status hold(dir_item *item)
 {
     if (item->held.file >= 0) {
@@ -43,25 +45,25 @@ static kiln_status hold(dir_item *item)
         now->st_size == found->stat.st_size) {
         return KILN_OK;
     }
-    kilni_dir_let_go(&item->held);
+    kilni_dir_release(&item->held);
     return KILN_MISS;
 }
 
-/* Reads an item's head. KILN_OK, KILN_E_CORRUPT and KILN_E_VERSION describe the item; KILN_MISS and
- * KILN_E_IO are failures. */
+/* Reads an item's head. The statuses KILN_OK, KILN_E_CORRUPT and KILN_E_VERSION describe the item.
+ * KILN_MISS and KILN_E_IO mean that it could not be read. */
 static kiln_status read_head(dir_item *item)
 {
     kiln_status status = hold(item);
     if (status != KILN_OK || !item->held.is_trusted) {
         return status == KILN_OK || status == KILN_E_DENIED ? KILN_E_CORRUPT : status;
     }
-    unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
+    unsigned char bytes[KILNI_ENTRY_PREVIEW_SIZE];
     size_t count = 0;
     status = kilni_file_read_at(item->held.file, bytes, sizeof bytes, 0, &count);
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_entry_head_decode(bytes, count, (uint64_t)item->held.stat.st_size, &item->head);
+    return kilni_entry_preview_decode(bytes, count, (uint64_t)item->held.stat.st_size, &item->head);
 }
 
 static kiln_status write_path(dir_item *item)
@@ -94,7 +96,7 @@ kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info)
         return state;
     }
     if (state != KILN_OK) {
-        self->head = (kilni_entry_head){
+        self->head = (kilni_entry_preview){
             .digest = layout_of(self)->digest_of(dir_of(self), found),
         };
     }
@@ -167,7 +169,7 @@ static int visit_item(void *user, const kilni_dir_found *found)
     }
     dir_item item = {.item.store = walk->store, .found = found, .held.file = -1};
     const int result = walk->visit(walk->user, &item.item);
-    kilni_dir_let_go(&item.held);
+    kilni_dir_release(&item.held);
     kilni_text_done(&item.path);
     return result;
 }

@@ -11,13 +11,11 @@
 #include "os/file.h"
 #include "os/os.h"
 #include "store/dir/layout.h"
-#include "store/lock.h"
+#include "store/dir/leftover.h"
 
-#define LEFTOVER_AGE_S 3600
-#define DAY_S 86400
 #define NS_PER_S 1000000000
-/* Every slice does at least this many steps, whatever the time is. So a trim also proceeds if each
- * file takes long, as when it must be read from a slow disk. */
+/* Every slice does at least this many steps, even if its time is over. So a trim makes progress
+ * even if each file takes a long time, for example on a slow disk. */
 #define LEAST_STEPS 8u
 #define RECORDS_OF_A_STEP 64u
 #define NONE UINT64_MAX
@@ -58,7 +56,7 @@ static kilni_dir_ranking ranking_of(const kilni_dir_job *job)
                                .max_age_s = job->max_age_s};
 }
 
-/* ---- what a summary knows of a shard ---- */
+/* ---- the records of a shard in a summary ---- */
 
 static bool read_segment(kilni_janitor *j, const kilni_dir_summary *from, uint64_t at)
 {
@@ -81,7 +79,7 @@ static int compare_inodes(const void *first, const void *second)
     return a->inode < b->inode ? -1 : a->inode > b->inode;
 }
 
-/* Returns the first record of a shard in the segment: records are ordered by shard. */
+/* Returns the index of a shard's first record in a segment, whose records are ordered by shard. */
 static size_t first_of_shard(const kilni_dir_records *segment, uint64_t shard)
 {
     size_t low = 0;
@@ -109,7 +107,8 @@ static void copy_shard(kilni_janitor *j, uint64_t shard)
     }
 }
 
-/* Shards are read in their order; segments before the present shard are not read again. */
+/* Reads the records of the present shard from a summary. The shards are read in order, so the
+ * segments before the present shard are not read again. */
 static void learn_shard(kilni_janitor *j, const kilni_dir_summary *from)
 {
     const uint64_t shard = j->job.shard;
@@ -159,38 +158,6 @@ static const kilni_dir_record *recall(const kilni_janitor *j, const kilni_dir_re
 
 /* ---- survey ---- */
 
-/* A time more than a day ahead says nothing. */
-static bool is_recent(int64_t now_s, int64_t time_s)
-{
-    return now_s - time_s < LEFTOVER_AGE_S && time_s - now_s <= DAY_S;
-}
-
-static bool is_old(const kilni_dir_found *found)
-{
-    const int64_t now_s = kilni_clock_unix_s();
-    if (is_recent(now_s, found->stat.st_mtim.tv_sec)) {
-        return false;
-    }
-    /* A file that is set aside, perhaps only for a moment, keeps its mtime, which is its last use.
-     * Its ctime is when it was set aside. */
-    return !kilni_dir_is_aside_name(found->name) || !is_recent(now_s, found->stat.st_ctim.tv_sec);
-}
-
-/* Whether a temporary is old and its writer gone: a living writer keeps a lock on it. */
-static bool is_leftover(const kilni_dir_found *found)
-{
-    if (!is_old(found)) {
-        return false;
-    }
-    kilni_lock lock;
-    if (kilni_lock_open_briefly(found->directory, found->name, O_RDONLY, &lock, NULL) != KILN_OK) {
-        return false;
-    }
-    kiln_status status = kilni_lock_take(&lock, F_RDLCK, 0, 0, 0);
-    kilni_lock_close(&lock);
-    return status == KILN_OK || status == KILN_E_UNSUPPORTED;
-}
-
 /* Removes a file unless it was replaced or used since it was seen. */
 static bool remove_seen(const kilni_janitor *j, const kilni_dir_found *found)
 {
@@ -200,36 +167,38 @@ static bool remove_seen(const kilni_janitor *j, const kilni_dir_found *found)
 
 static bool remove_leftover(kilni_janitor *j, const kilni_dir_found *found)
 {
-    if (!is_leftover(found) || !remove_seen(j, found)) {
+    if (!kilni_dir_is_leftover(found) || !remove_seen(j, found)) {
         return false;
     }
     j->job.leftover_bytes += kilni_dir_disk_bytes(&found->stat);
     return true;
 }
 
-/* With such a status of its head, the cost of an entry cannot be determined. */
+/* Whether an entry must not be removed because its cost is unknown.
+ *
+ * @status  the result of reading the entry's head */
 static bool stays(const kilni_janitor *j, kiln_status status)
 {
-    const bool is_nothing_worth = status == KILN_E_CORRUPT || status == KILN_E_DENIED ||
-                                  (status == KILN_E_VERSION && j->takes_newer);
-    return !is_nothing_worth;
+    const bool is_worthless = status == KILN_E_CORRUPT || status == KILN_E_DENIED ||
+                              (status == KILN_E_VERSION && j->takes_newer);
+    return !is_worthless;
 }
 
-/* Reads from an entry's head what its build cost, and when it was built. A damaged entry cost
- * nothing. */
+/* Sets the cost of an entry's build and the time of the build, which it reads from the entry's
+ * head. A damaged entry counts as having cost nothing. */
 static void read_head(const kilni_janitor *j, const kilni_dir_found *found,
                       kilni_dir_record *record)
 {
     int file;
     struct stat stat;
-    unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
-    kilni_entry_head head;
+    unsigned char bytes[KILNI_ENTRY_PREVIEW_SIZE];
+    kilni_entry_preview head;
     size_t count = 0;
     kiln_status status = kilni_dir_open_file(j->dir, found->directory, found->name, &file, &stat);
     if (status == KILN_OK) {
         status = kilni_file_read_at(file, bytes, sizeof bytes, 0, &count);
         if (status == KILN_OK) {
-            status = kilni_entry_head_decode(bytes, count, (uint64_t)stat.st_size, &head);
+            status = kilni_entry_preview_decode(bytes, count, (uint64_t)stat.st_size, &head);
         }
         if (status == KILN_OK && head.seems_newer && kilni_dir_may_be_newer(j->dir, file, &stat)) {
             status = KILN_E_VERSION;
@@ -304,7 +273,8 @@ static int survey_file(void *user, const kilni_dir_found *found)
     return !may_go_on(j);
 }
 
-/* Layouts with more levels of folders remove empty ones at the end of the trim. */
+/* Removes the present shard if it is empty. Layouts with more levels of folders remove empty
+ * folders at the end of the trim. */
 static void remove_empty_shard(const kilni_janitor *j)
 {
     if (!j->dir->layout->walk_from || j->job.shard == KILNI_DIR_REQUESTS) {
@@ -330,7 +300,7 @@ static void begin_phase(kilni_janitor *j, kilni_dir_phase phase)
     j->known_shard = NONE;
 }
 
-/* Continues the walk in the present shard. */
+/* Continues the walk through the present shard. */
 static void walk_shard(kilni_janitor *j, kilni_dir_visit_fn *visit)
 {
     bool has_ended = false;
@@ -349,7 +319,7 @@ static void walk_shard(kilni_janitor *j, kilni_dir_visit_fn *visit)
     leave_shard(j);
 }
 
-/* Sets the sizes in the totals to what was counted. */
+/* Sets the sizes in the totals to the sizes that were counted. */
 static void correct_totals(const kilni_janitor *j)
 {
     const kilni_totals_change change = {
@@ -403,7 +373,7 @@ static void survey(kilni_janitor *j)
     }
 }
 
-/* ---- rank: one digit after the other, each by one reading of the summary ---- */
+/* ---- rank: finds one digit after the other, and reads the summary once for each ---- */
 
 static bool is_newest(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
                       const kilni_dir_record *record)
@@ -439,7 +409,7 @@ static void count_by_digit(kilni_janitor *j)
     j->steps += 1 + (unsigned)j->segment.count / RECORDS_OF_A_STEP;
 }
 
-/* The next digit is the one at which enough bytes are removed. */
+/* Chooses the next digit of the rank: the lowest digit with which enough bytes will be removed. */
 static void choose_digit(kilni_janitor *j)
 {
     kilni_dir_job *job = &j->job;
@@ -514,7 +484,7 @@ static int sweep_file(void *user, const kilni_dir_found *found)
 {
     kilni_janitor *j = user;
     const kilni_dir_record now = describe(j->job.shard, found);
-    /* A file that was used or replaced since it was ranked is not removed. */
+    /* A file that was used or replaced after it was ranked is not removed. */
     const kilni_dir_record *record = found->is_temporary ? NULL : recall(j, &now);
     j->steps++;
     if (record && is_victim(&j->job, record) && remove_seen(j, found)) {
@@ -538,9 +508,9 @@ static void sweep(kilni_janitor *j)
     }
 }
 
-/* Takes a walk of its own, so it is only done if a caller waits for the trim. A process that
- * removes an entry also removes its empty folders; this is for folders that killed processes left.
- */
+/* Removes empty folders that killed processes have left. (A process that removes an entry also
+ * removes the folders that become empty.) This needs an additional walk, so it is done only if a
+ * caller waits for the trim. */
 static void tidy(kilni_janitor *j)
 {
     if (j->dir->layout->tidy && !j->is_dry && j->until_ns == UINT64_MAX) {
@@ -566,8 +536,8 @@ void kilni_janitor_run(kilni_janitor *j)
             return;
         }
     }
-    /* After the last look at the clock: what was met goes into the summary even if the time is
-     * over. */
+    /* The time is not checked here: the records are added to the summary even if the time is over.
+     */
     if (j->job.phase == KILNI_DIR_SURVEY) {
         note_met(j);
     }

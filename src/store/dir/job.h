@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The progress of a trim. Between two slices it is kept in a file, so that any process can continue
- * it, even if the process that began it was killed. docs/trimming.md describes its bytes.
+ * the trim, even if the process that began it was killed. docs/trimming.md describes the file's
+ * bytes.
  */
 #pragma once
 
@@ -12,8 +13,8 @@
 
 #include "store/dir/dir.h"
 
-/* A trim counts the files, finds the rank up to which entries must go, and removes those entries.
- */
+/* The steps of a trim: it counts the files, finds the rank up to which entries must be removed, and
+ * removes these entries. */
 typedef enum kilni_dir_phase {
     KILNI_DIR_SURVEY = 0,
     KILNI_DIR_RANK = 1,
@@ -33,23 +34,23 @@ typedef enum kilni_dir_phase {
     /* The position. */                                                                            \
     X(phase)                                                                                       \
     X(shard)                                                                                       \
-    X(shard_files)  /* how many files have been left in the shard */                               \
+    X(shard_files)  /* how many files were found in the shard and not removed */                   \
     X(read_at)      /* in the summary that is read */                                              \
-    X(summary_size) /* of the one that is written; later, of the one that is read */               \
+    X(summary_size) /* of the summary that is written; later, of the summary that is read */       \
     X(has_failed)   /* not all files could be counted */                                           \
-    /* The counts, reduced by what is removed. */                                                  \
+    /* The counts, from which removed files are subtracted. */                                     \
     X(entries)                                                                                     \
     X(bytes)                                                                                       \
     X(candidate_bytes) /* of entries that may be removed and have not expired */                   \
     X(expired_bytes)                                                                               \
     /* The newest of the entries that may be removed. It stays if the store is within its limit    \
-     * without the others. Recency 0: there is none. */                                            \
+     * after all others were removed. Recency 0: there is no such entry. */                        \
     X(newest_recency)                                                                              \
     X(newest_inode)                                                                                \
     X(newest_bytes)                                                                                \
-    /* The victims: all entries of a rank lower than @rank, and @tied_bytes of those with this     \
-     * rank. While the rank is searched for, its first @digits digits are known, and @tied_bytes   \
-     * are those of victims that begin with them. */                                               \
+    /* The victims: all entries with a rank lower than @rank, and @tied_bytes of the entries with  \
+     * this rank. During the search for the rank, its first @digits digits are known, and the      \
+     * victims whose rank begins with these digits have @tied_bytes. */                            \
     X(rank)                                                                                        \
     X(digits)                                                                                      \
     X(tied_bytes)                                                                                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layout "kiln": one file for each entry, named by the digest of its key. Every layout keeps
- * requests this way.
+ * Layout "kiln": one file for each entry, named by the digest of the entry's key. Every layout
+ * keeps capture requests in this way.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,51 +11,66 @@
 #include "os/os.h"
 #include "store/dir/layout.h"
 
-/* How often a put creates a shard again that a janitor removed because it was still empty. */
+/* How many times a put may create its shard. A janitor may remove a new shard because it is still
+ * empty. */
 #define PUT_TRIES 4
-
-/* Statuses as kilni_dir_open_file, for the entry and for its shard. */
-static kiln_status open_entry(const kilni_dir *dir, const kiln_key *key, int *ret_file,
-                              struct stat *ret_stat)
-{
-    char name[KILN_DIGEST_TEXT_SIZE];
-    int folder;
-    kiln_status status = kilni_dir_open_shard(dir, kilni_dir_shard_of(key), O_PATH, &folder);
-    if (status == KILN_OK) {
-        kilni_dir_name_of(key, name);
-        status = kilni_dir_open_file(dir, folder, name, ret_file, ret_stat);
-        kilni_os()->close(folder);
-    }
-    return status;
-}
 
 static kiln_status kiln_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
     kilni_dir *dir = kilni_dir_of(store);
+    char name[KILN_DIGEST_TEXT_SIZE], path[KILNI_DIR_PATH_SIZE];
+    int folder;
+    kiln_status status = kilni_dir_open_shard(dir, kilni_dir_shard_of(key), O_PATH, &folder);
+    if (status == KILN_OK) {
+        kilni_dir_name_of(key, name);
+        status = kilni_dir_read_entry(dir, folder, name, key, ret_entry);
+        kilni_os()->close(folder);
+    }
+    if (status == KILN_E_DENIED) {
+        kilni_dir_path_of(key, path);
+        kilni_store_warn(store, KILNI_WARNED_ENTRY,
+                         "%s/%s: it or its folder is not trusted: owner, mode or kind", dir->path,
+                         path);
+    }
+    return status;
+}
+
+static kiln_status read_named(const kilni_dir *dir, int folder, const kiln_digest *digest,
+                              kiln_entry **ret_entry)
+{
+    char name[KILN_DIGEST_TEXT_SIZE];
     int file;
     struct stat stat;
-    kiln_status status = open_entry(dir, key, &file, &stat);
+    kiln_digest_format(digest, name);
+    kiln_status status = kilni_dir_open_file(dir, folder, name, &file, &stat);
     if (status != KILN_OK) {
-        if (status == KILN_E_DENIED) {
-            char path[KILNI_DIR_PATH_SIZE];
-            kilni_dir_path_of(key, path);
-            kilni_store_warn(store, KILNI_WARNED_ENTRY,
-                             "%s/%s: it or its folder is not trusted: owner, mode or kind",
-                             dir->path, path);
-        }
         return status;
     }
     kiln_entry *entry = NULL;
     status = kilni_dir_read_file(dir, file, &stat, &entry);
-    if (status == KILN_OK && !kiln_key_equals(key, kiln_entry_key(entry))) {
-        kiln_entry_release(&entry);
-        status = KILN_MISS;
-    }
-    if (status == KILN_OK) {
-        kilni_dir_stamp_use(dir, file, &stat);
-        *ret_entry = entry;
-    }
     kilni_os()->close(file);
+    if (status != KILN_OK) {
+        return status;
+    }
+    const kiln_digest own = kiln_key_digest(kiln_entry_key(entry));
+    if (memcmp(&own, digest, sizeof own) != 0) {
+        kiln_entry_release(&entry);
+        return KILN_E_CORRUPT;
+    }
+    *ret_entry = entry;
+    return KILN_OK;
+}
+
+static kiln_status kiln_read_digest(kiln_store *store, const kiln_digest *digest,
+                                    kiln_entry **ret_entry)
+{
+    kilni_dir *dir = kilni_dir_of(store);
+    int folder;
+    kiln_status status = kilni_dir_open_shard(dir, digest->bytes[0], O_PATH, &folder);
+    if (status == KILN_OK) {
+        status = read_named(dir, folder, digest, ret_entry);
+        kilni_os()->close(folder);
+    }
     return status;
 }
 
@@ -78,8 +93,9 @@ static kiln_status kiln_contains(kiln_store *store, const kiln_key *key)
     return status == KILN_OK || status == KILN_E_IO ? status : KILN_MISS;
 }
 
-/* Returns KILN_OK: there is nothing, or what may be replaced; KILN_EXISTS; KILN_E_IO,
- * KILN_E_NO_MEMORY: unknown. */
+/* Examines the file that a put will replace. Returns KILN_OK: there is no file, or the file may be
+ * replaced; KILN_EXISTS: the file may not be replaced; KILN_E_IO, KILN_E_NO_MEMORY: this could not
+ * be found out. */
 static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const char *name,
                                      kilni_dir_incumbent *ret_incumbent)
 {
@@ -97,28 +113,26 @@ static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const cha
     return stays ? KILN_EXISTS : KILN_OK;
 }
 
-/* Returns KILN_MISS if the shard is gone. */
+/* Writes an entry under its name. Returns KILN_MISS if the shard no longer exists. */
 static kiln_status publish(const kilni_dir *dir, int folder, const char *name, kiln_bytes bytes,
                            uint64_t *ret_disk_bytes)
 {
     char temporary[KILNI_DIR_PATH_SIZE];
-    kiln_status status = kilni_dir_write_temporary(dir, folder, ".", bytes, temporary,
-                                                   sizeof temporary, ret_disk_bytes);
-    if (status == KILN_OK && kilni_os()->renameat(folder, temporary, folder, name) != 0) {
-        status = kilni_dir_write_status(errno);
-        kilni_os()->unlinkat(folder, temporary, 0);
-    }
-    return status;
+    const kiln_status status = kilni_dir_write_temporary(dir, folder, ".", bytes, temporary,
+                                                         sizeof temporary, ret_disk_bytes);
+    return status == KILN_OK ? kilni_dir_publish_temporary(folder, temporary, name) : status;
 }
 
 /* What a put has written, and what it replaced. */
 typedef struct written_entry {
     uint64_t disk_bytes;
     kilni_dir_incumbent replaced;
-    bool is_declined; /* because of the entry that is there: no failure to warn of */
+    bool is_declined; /* the entry that exists may not be replaced: this is not a failure, and no
+                         warning is logged */
 } written_entry;
 
-/* Statuses as kiln_store_put; KILN_MISS: the shard is gone. */
+/* Puts an entry into its shard. Statuses as kiln_store_put; KILN_MISS: the shard no longer exists.
+ */
 static kiln_status put_in_shard(kilni_dir *dir, unsigned shard, const kiln_entry *entry,
                                 written_entry *ret_written)
 {
@@ -168,7 +182,8 @@ static kiln_status kiln_put(kiln_store *store, const kiln_entry *entry)
     return status;
 }
 
-/* Sets @ret_stat to what was removed, on KILN_OK. Statuses as kiln_store_remove. */
+/* Removes an entry. On KILN_OK, sets @ret_stat to the stat of the removed file. Statuses as
+ * kiln_store_remove. */
 static kiln_status remove_in_shard(const kilni_dir *dir, int folder, const char *name,
                                    const kiln_entry *judged, struct stat *ret_stat)
 {
@@ -183,7 +198,7 @@ static kiln_status remove_in_shard(const kilni_dir *dir, int folder, const char 
         status = kilni_dir_remove_seen(folder, name, &seen);
     }
     *ret_stat = held.stat;
-    kilni_dir_let_go(&held);
+    kilni_dir_release(&held);
     return status;
 }
 
@@ -250,6 +265,7 @@ static kiln_status remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
 
 const kilni_dir_layout kilni_layout_kiln = {
     .get = kiln_get,
+    .read_digest = kiln_read_digest,
     .contains = kiln_contains,
     .put = kiln_put,
     .remove = kiln_remove,

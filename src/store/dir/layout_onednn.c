@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layout "onednn": <hash>/<n>/key.bin and kernel.bin, below a folder for the backend if the
- * location names one, and size.txt.
+ * Layout "onednn": for each entry <hash>/<n>/key.bin and kernel.bin, below a folder for the backend
+ * if the location names a backend. The file size.txt contains the store's size.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "os/file.h"
 #include "os/os.h"
-#include "store/dir/pair.h"
+#include "store/dir/file_pair.h"
 
 #define SIZE_FILE "size.txt"
 #define SIZE_TEXT_SIZE 32u
@@ -20,7 +20,7 @@ static kiln_status hash_levels(const kiln_key *key, kiln_digest *ret_levels)
     return KILN_OK;
 }
 
-/* Whether an open file holds only a number, or nothing. */
+/* Whether an open file is empty, or contains only a number. */
 static bool holds_a_size(int file)
 {
     char text[SIZE_TEXT_SIZE];
@@ -33,7 +33,8 @@ static bool holds_a_size(int file)
     return digits == count || (digits + 1 == count && text[digits] == '\n');
 }
 
-/* Whether a file under the name of the size may be replaced: there is none, or Kiln wrote it. */
+/* Whether a file with the name of the size file may be replaced: it does not exist, or Kiln wrote
+ * it. */
 static bool may_replace(const kilni_dir *dir)
 {
     int file;
@@ -48,7 +49,7 @@ static bool may_replace(const kilni_dir *dir)
     return may;
 }
 
-/* For people and other readers: Kiln itself uses the totals. */
+/* Writes the store's size for users and other programs. Kiln itself uses the totals. */
 static void note_size(kilni_dir *dir, uint64_t bytes)
 {
     char text[SIZE_TEXT_SIZE], temporary[KILNI_PAIR_NAME_SIZE];
@@ -56,11 +57,9 @@ static void note_size(kilni_dir *dir, uint64_t bytes)
     uint64_t disk_bytes;
     const int length = snprintf(text, sizeof text, "%" PRIu64 "\n", bytes);
     const kiln_bytes content = {.data = text, .size = (size_t)length};
-    if (may_replace(dir) &&
-        kilni_dir_write_temporary(dir, root, ".", content, temporary, sizeof temporary,
-                                  &disk_bytes) == KILN_OK &&
-        kilni_os()->renameat(root, temporary, root, SIZE_FILE) != 0) {
-        kilni_os()->unlinkat(root, temporary, 0);
+    if (may_replace(dir) && kilni_dir_write_temporary(dir, root, ".", content, temporary,
+                                                      sizeof temporary, &disk_bytes) == KILN_OK) {
+        kilni_dir_publish_temporary(root, temporary, SIZE_FILE);
     }
 }
 

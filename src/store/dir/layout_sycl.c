@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Layout "sycl": <device>/<image>/<spec constants>/<build options>/<n>.src and <n>.bin. Each of the
- * four folders is the XXH3-128 of the key's parts of that kind, encoded as in the key, one after
- * the other; of no bytes if the key has none.
+ * four folders is named by the XXH3-128 hash of the key's parts of that kind, encoded as in the
+ * key, one after the other. If the key has no such part, the name is the hash of the empty string.
  */
 #include <string.h>
 
 #include "key/encoding.h"
 #include "key/hash.h"
-#include "store/dir/pair.h"
+#include "store/dir/file_pair.h"
 
 enum { DEVICE, IMAGE, SPEC_CONSTANTS, BUILD_OPTIONS, LEVEL_COUNT };
 
-/* All other parts belong to the image. */
+/* The levels of parts by their names. All other parts belong to the image. */
 static const struct {
     const char *word;
     unsigned level;
@@ -37,7 +37,7 @@ static const struct {
     {"link_options", BUILD_OPTIONS},
 };
 
-/* The text before the first '.' of a part's name decides. */
+/* Returns the level of a part. It depends on the text before the first '.' of the part's name. */
 static unsigned level_of(const char *name)
 {
     const size_t length = strcspn(name, ".");
@@ -56,8 +56,8 @@ static kiln_digest hash_level(const kiln_key *key, unsigned level)
     kiln_key_part part;
     for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
         if (level_of(part.name) == level) {
-            /* In a key's encoding, the length of a part's name precedes the name, and the rest
-             * follows it. */
+            /* In a key's encoding, the length of a part's name precedes the name, and the other
+             * fields and the value follow it. */
             kilni_hasher_add(&hasher, part.name - 1,
                              KILNI_KEY_PART_FIXED_SIZE + strlen(part.name) + (size_t)part.size);
         }
@@ -68,7 +68,8 @@ static kiln_digest hash_level(const kiln_key *key, unsigned level)
 static kiln_status hash_levels(const kiln_key *key, kiln_digest *ret_levels)
 {
     if (key->stripped) {
-        return KILN_E_UNSUPPORTED; /* the bytes by which the folders are named are gone */
+        return KILN_E_UNSUPPORTED; /* the key lacks bytes from which the names of the folders are
+                                      computed */
     }
     for (unsigned level = 0; level < LEVEL_COUNT; level++) {
         ret_levels[level] = hash_level(key, level);

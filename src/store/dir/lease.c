@@ -5,8 +5,9 @@
 #include "store/dir/dir.h"
 #include "store/lock.h"
 
-/* The digest's first bytes name the byte that is locked. Of 2^40 pairs of keys, one shares a byte;
- * these two only wait for each other. */
+/* The first bytes of a key's digest are the offset of the byte that is locked. Two keys have the
+ * same offset with a probability of 1 in 2^40. The builders of two such keys wait for each other
+ * needlessly. */
 #define OFFSET_BYTES 5
 
 typedef struct dir_lease {
@@ -24,7 +25,7 @@ static off_t offset_of(const kiln_key *key)
     return (off_t)offset;
 }
 
-/* If the lock's file cannot be opened, there are no leases; that is no reason not to build. */
+/* Opens the lease file. If that fails, there are no leases, and the caller builds without one. */
 static kiln_status open_lease_file(kilni_dir *dir, kilni_lock *ret_lock)
 {
     kiln_status status =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The names of all files in a store except those of pairs.
+ * Makes and recognizes the names of all files in a store, except those of pairs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,7 +70,8 @@ bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_
            (shard == KILNI_DIR_REQUESTS || ret_digest->bytes[0] == shard);
 }
 
-/* Returns what follows the digits of a temporary's name; NULL if it is none. */
+/* Returns the part of a temporary's name after its digits; NULL if the name is not that of a
+ * temporary. */
 static const char *after_temporary_digits(const char *name)
 {
     const size_t prefix = sizeof TEMPORARY_PREFIX - 1;

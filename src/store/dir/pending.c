@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Changes that the totals of a store have not received yet. A process that was stopped while it
- * holds the lock of the totals must not stop all others. So a change that cannot be written within
- * a few milliseconds becomes pending and is written later.
+ * Changes a store's totals, and keeps the changes that are not written yet. If a process is stopped
+ * while it holds the lock of the totals, all others must be able to continue. So a change that
+ * cannot be written within a few milliseconds becomes pending, and is written later.
  */
 #include <string.h>
 
 #include "os/clock.h"
 #include "store/dir/layout.h"
 
-/* After the lock was not free, no thread tries for so long; twice as long after each failure. */
+/* If the lock was not free, no thread tries again during a pause. The first pause has this length,
+ * and each further failure doubles it. */
 #define PAUSE_MIN_NS ((uint64_t)100000000)
 #define PAUSE_DOUBLINGS 7u
 
@@ -27,7 +28,7 @@ static void make_pending(kilni_dir *dir, const kilni_totals_change *change)
     }
 }
 
-/* Takes the pending changes, with the damaged entries that gets have met. */
+/* Takes the pending changes, including the number of damaged entries that gets have found. */
 static kilni_totals_change take_pending_changes(kilni_dir *dir)
 {
     kilni_dir_pending *pending = &dir->pending;
@@ -123,7 +124,8 @@ static kilni_totals_change sum_of(const kilni_totals_change *pending,
     return sum;
 }
 
-/* A recount is only true at its moment, so it never becomes pending. */
+/* Turns changes that could not be written into pending changes. A recount does not become pending,
+ * because it would be wrong later. */
 static void keep(kilni_dir *dir, const kilni_totals_change *pending,
                  const kilni_totals_change *change, kiln_status status)
 {

@@ -8,16 +8,17 @@
 #define NS_PER_S 1000000000
 #define LATEST_S ((int64_t)1 << 33)
 #define DAY_S 86400
-#define CHEAPEST_NS 1000000u
-#define DEAREST_NS ((uint64_t)600 * NS_PER_S)
+#define MIN_COST_NS 1000000u
+#define MAX_COST_NS ((uint64_t)600 * NS_PER_S)
 
 static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
 {
     return value < least ? least : value > most ? most : value;
 }
 
-/* A time more than a day ahead comes from a clock that was wrong, or from a different machine's. It
- * counts as the oldest time; otherwise the entry would outlive all others. */
+/* Whether a time is more than a day in the future. Such a time comes from a clock that was wrong,
+ * perhaps that of another machine. It counts as the oldest time, since otherwise the entry would be
+ * removed last. */
 static bool is_ahead(const kilni_dir_ranking *ranking, int64_t time_s)
 {
     return time_s - DAY_S > ranking->now_s;
@@ -29,8 +30,8 @@ static int64_t used_ns(const kilni_dir_ranking *ranking, const kilni_dir_record 
                                                                                  : record->used_ns;
 }
 
-/* The creation time is known to the second. If the entry was not used since, its mtime is more
- * exact. */
+/* Ranks an entry by its creation time. The creation time is known only in seconds. If the entry has
+ * not been used since its creation, the mtime of its file is more exact. */
 static uint64_t creation_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
 {
     const int64_t latest_s = record->created_s > LATEST_S ? LATEST_S : record->created_s;
@@ -46,16 +47,17 @@ static int64_t age_s(const kilni_dir_ranking *ranking, const kilni_dir_record *r
     return age > 0 ? age : 0;
 }
 
-/* GreedyDual-Size keeps an entry until its value L has grown by the entry's cost per byte. A
- * directory has no L. If L grew evenly, an entry would stay after its last use for a time in
- * proportion to cost / size. So the entry with the lowest cost / (size * age) goes first. */
+/* Ranks an entry by its cost. The algorithm GreedyDual-Size keeps an entry until a global value L
+ * has grown by the entry's cost per byte. A directory does not store L. If L grew evenly, an entry
+ * would stay for a time proportional to cost / size after its last use. So the entry with the
+ * lowest cost / (size * age) is removed first. */
 static uint64_t cost_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
 {
-    const double cost = (double)clamp(record->build_ns, CHEAPEST_NS, DEAREST_NS);
+    const double cost = (double)clamp(record->build_ns, MIN_COST_NS, MAX_COST_NS);
     const double size = (double)clamp(record->disk_bytes, 1, UINT64_MAX);
     const double age = (double)age_s(ranking, record) + (double)ranking->resolution_s + 1;
     const double merit = cost / size / age;
-    /* Positive doubles have the same order as their bits. */
+    /* Positive doubles are ordered like the integers with the same bits. */
     uint64_t bits;
     _Static_assert(sizeof bits == sizeof merit, "a double has 64 bits");
     memcpy(&bits, &merit, sizeof bits);

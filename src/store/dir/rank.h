@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The order in which entries are removed, by policy.
+ * The order in which each policy removes entries.
  */
 #pragma once
 
@@ -12,16 +12,16 @@
 typedef struct kilni_dir_ranking {
     uint32_t policy;       /* KILN_POLICY_… */
     int64_t now_s;         /* the time of the ranking */
-    uint64_t resolution_s; /* uses closer together than this count as simultaneous */
+    uint64_t resolution_s; /* times of use that differ by less than this count as equal */
     uint64_t max_age_s;    /* entries unused for longer are removed in any case; 0: none */
 } kilni_dir_ranking;
 
-/* Entries with the lowest rank are removed first. */
+/* Returns the rank of an entry. Entries with the lowest rank are removed first. */
 uint64_t kilni_dir_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record);
 
-/* The entry that was stored last, or used last if uses count for the policy, has the highest value.
- */
+/* Returns a number that is highest for the entry that was used last, or, if the policy ignores
+ * uses, for the entry that was stored last. */
 uint64_t kilni_dir_recency(const kilni_dir_ranking *ranking, const kilni_dir_record *record);
 
-/* Whether an entry is older than the store's maximum age. */
+/* Whether an entry has been unused for longer than the store's maximum age. */
 bool kilni_dir_has_expired(const kilni_dir_ranking *ranking, const kilni_dir_record *record);

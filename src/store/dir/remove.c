@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removing the file that was judged, and no other.
+ * Removes the file that was examined, and no other file.
  *
- * The system has no call that removes a file only if it is a certain one: between a look and the
- * removal, another process may rename a new file over the name. So a remover first sets the file
- * aside: it renames it to a second name, and looks at it there. It removes the file if it is the
- * one that was judged. Otherwise it gives the file its name back, unless a newer file has that name
- * by then.
+ * The system has no call that removes a name only if it belongs to a given file. Between a check
+ * and the removal, another process may rename a new file over the name. So a remover first sets the
+ * file aside: it renames the file to a second name, and checks it there. If the file is the one
+ * that was examined, the remover deletes it. Otherwise it renames the file back, unless a newer
+ * file has got the first name by then.
  *
- * The second name follows from the first, and setting aside never replaces a file. Thus only one
- * remover at a time can have a file of a given name aside; the others leave the name alone. While
- * it does, only writers give that name to files, and what they write is newer than the file that is
- * aside. A fresh file is therefore never lost, except to a newer one. For a moment it may have no
- * name: readers miss it then, and it is lost if the remover is killed in that moment. Nobody can
- * remove a file of that name until a trim has removed what the killed process left aside.
+ * The second name is derived from the first one, and setting a file aside never replaces a file. So
+ * only one remover at a time can have set aside a file of a given name. During that time, other
+ * removers do not touch that name. Only writers create files of that name then, and these files are
+ * newer than the file that was set aside. So a new file is lost only if an even newer one replaces
+ * it, with one exception: if the remover has set a new file aside, readers do not find that file
+ * until it is renamed back, and the file is lost if the remover is killed before. After that, no
+ * process can remove a file of that name until a trim has removed the file that the killed process
+ * set aside.
  *
- * A file is identified by device and inode. The number of an inode may be used again as soon as its
- * file is gone. So either a descriptor of the file stays open from the judgement to the removal, or
- * the file's size and the nanosecond of its mtime must agree too.
+ * A file is identified by its device and its inode number. That number may be used again as soon as
+ * the file is removed. So either a descriptor of the file stays open from the examination to the
+ * removal, or the file's size and mtime (in nanoseconds) must be unchanged, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,15 +31,16 @@
 
 bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *stat)
 {
-    unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
+    unsigned char bytes[KILNI_ENTRY_PREVIEW_SIZE];
     size_t count = 0;
-    kilni_entry_head head;
+    kilni_entry_preview head;
     if (kilni_file_read_at(file, bytes, sizeof bytes, 0, &count) != KILN_OK) {
         return true;
     }
-    kiln_status status = kilni_entry_head_decode(bytes, count, (uint64_t)stat->st_size, &head);
+    kiln_status status = kilni_entry_preview_decode(bytes, count, (uint64_t)stat->st_size, &head);
     if (status == KILN_OK && head.seems_newer) {
-        /* A damaged file must not count as a newer one, so all of it is read. */
+        /* A damaged file must not count as an entry of a newer format, so the whole file is read.
+         */
         kiln_entry *entry = NULL;
         status = kilni_dir_read_file(dir, file, stat, &entry);
         kiln_entry_release(&entry);
@@ -75,17 +78,14 @@ kiln_status kilni_dir_hold(const kilni_dir *dir, int directory, const char *path
     if (status == KILN_OK) {
         *ret_held = held;
     } else {
-        kilni_dir_let_go(&held);
+        kilni_dir_release(&held);
     }
     return status;
 }
 
-void kilni_dir_let_go(kilni_dir_held *held)
+void kilni_dir_release(kilni_dir_held *held)
 {
-    if (held->file >= 0) {
-        kilni_os()->close(held->file);
-    }
-    held->file = -1;
+    kilni_file_close(&held->file);
 }
 
 kiln_status kilni_dir_judge_held(const kilni_dir *dir, const kilni_dir_held *held,
@@ -135,7 +135,7 @@ static bool is_identical(const struct stat *now, const kilni_dir_identity *seen)
                                                now->st_mtim.tv_nsec == seen->used.tv_nsec));
 }
 
-kiln_status kilni_dir_look_again(int directory, const char *path, const kilni_dir_identity *seen)
+kiln_status kilni_dir_recheck(int directory, const char *path, const kilni_dir_identity *seen)
 {
     struct stat now;
     if (kilni_os()->fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -177,7 +177,7 @@ kiln_status kilni_dir_move_aside(int directory, const char *path, char *aside)
     kilni_dir_aside_name(path, aside);
     int result = kilni_os()->rename_new(directory, path, directory, aside);
     if (result != 0 && errno != EEXIST && errno != ENOENT) {
-        /* This file system may have no such renames. */
+        /* This file system may not support renames that never replace a file. */
         result = kilni_dir_rename_to_claimed(directory, path, aside);
     }
     if (result == 0) {
@@ -189,12 +189,12 @@ kiln_status kilni_dir_move_aside(int directory, const char *path, char *aside)
     return kilni_dir_remove_status(errno);
 }
 
-void kilni_dir_bring_back(int directory, const char *aside, const char *path)
+void kilni_dir_restore_aside(int directory, const char *aside, const char *path)
 {
     if (kilni_os()->rename_new(directory, aside, directory, path) == 0) {
         return;
     }
-    /* Not every file system has such renames, or links. */
+    /* Not every file system supports renames that never replace a file, or links. */
     const bool is_taken = errno == EEXIST ||
                           kilni_os()->linkat(directory, aside, directory, path, 0) == 0 ||
                           errno == EEXIST;
@@ -203,12 +203,13 @@ void kilni_dir_bring_back(int directory, const char *aside, const char *path)
     } else if (kilni_dir_is_gone(directory, path)) {
         kilni_os()->renameat(directory, aside, directory, path);
     }
-    /* Otherwise it is unknown whether the name is taken: the file stays aside, as a leftover. */
+    /* If it is not known whether another file has the name, the file stays set aside, as a
+     * leftover. */
 }
 
 kiln_status kilni_dir_remove_aside(int directory, const char *aside, const kilni_dir_identity *seen)
 {
-    const kiln_status status = kilni_dir_look_again(directory, aside, seen);
+    const kiln_status status = kilni_dir_recheck(directory, aside, seen);
     if (status != KILN_OK) {
         return status;
     }
@@ -219,8 +220,8 @@ kiln_status kilni_dir_remove_aside(int directory, const char *aside, const kilni
 kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen)
 {
     char aside[KILNI_DIR_PATH_SIZE];
-    /* This look makes it rare that a fresh file is set aside. */
-    kiln_status status = kilni_dir_look_again(directory, path, seen);
+    /* Because of this check, a file that was not examined is rarely set aside. */
+    kiln_status status = kilni_dir_recheck(directory, path, seen);
     if (status == KILN_OK) {
         status = kilni_dir_move_aside(directory, path, aside);
     }
@@ -229,7 +230,7 @@ kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_d
     }
     status = kilni_dir_remove_aside(directory, aside, seen);
     if (status != KILN_OK) {
-        kilni_dir_bring_back(directory, aside, path);
+        kilni_dir_restore_aside(directory, aside, path);
     }
     return status;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening the folders below the directory. Each is opened without following symbolic links and
- * checked by its descriptor, and its files are reached through that descriptor. So every operation
- * uses the same folders, and none that others may write.
+ * Opens the folders below the directory. Each folder is opened without following symbolic links and
+ * checked by its descriptor, and its files are accessed through that descriptor. So every operation
+ * uses the folder that was checked, and never a folder that other users may write.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static kiln_status make_folder(int parent, const char *name)
                : kilni_dir_write_status(errno);
 }
 
-/* Creates the folder of all shards, and the directory itself if that is gone. */
+/* Creates the folder of all shards, and the directory itself if it was removed. */
 static kiln_status make_version_folder(kilni_dir *dir)
 {
     const kiln_status status = make_folder(kilni_dir_root(dir), KILNI_DIR_VERSION);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/size.h"
 #include "key/hash.h"
 #include "os/file.h"
 
@@ -21,17 +22,12 @@ static size_t segment_size(size_t count)
 
 bool kilni_dir_records_add(kilni_dir_records *records, const kilni_dir_record *record)
 {
-    if (records->count == records->capacity) {
-        const size_t capacity = records->capacity ? records->capacity * 2 : 64;
-        kilni_dir_record *grown = capacity > SIZE_MAX / sizeof *grown
-                                      ? NULL
-                                      : realloc(records->items, capacity * sizeof *grown);
-        if (!grown) {
-            return false;
-        }
-        records->items = grown;
-        records->capacity = capacity;
+    kilni_dir_record *items =
+        kilni_array_grown(records->items, records->count, &records->capacity, sizeof *items);
+    if (!items) {
+        return false;
     }
+    records->items = items;
     records->items[records->count++] = *record;
     return true;
 }
@@ -105,7 +101,7 @@ kiln_status kilni_dir_summary_flush(kilni_dir_summary *summary)
     return status;
 }
 
-/* Copies the bytes at an offset; returns false if there are fewer. */
+/* Copies @size bytes at an offset. Returns false if there are fewer bytes. */
 static bool fetch(const kilni_dir_summary *summary, uint64_t offset, void *bytes, size_t size)
 {
     if (summary->file >= 0) {
@@ -121,7 +117,7 @@ static bool fetch(const kilni_dir_summary *summary, uint64_t offset, void *bytes
     return true;
 }
 
-/* Returns the number of records in a segment; 0: there is none. */
+/* Returns the number of records in the segment at an offset; 0: there is no segment. */
 static size_t count_of(const kilni_dir_summary *summary, uint64_t offset)
 {
     unsigned char header[HEADER_SIZE];

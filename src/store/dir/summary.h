@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A summary of a store: what ranking needs of each entry, in the order of a walk. It is a hint: a
- * record is used only if the file that it describes is unchanged. What is missing or damaged is
- * read from the entries again. docs/trimming.md describes its bytes.
+ * A summary of a store. For each entry, in the order of a walk, it has a record with the facts by
+ * which entries are ranked. The summary is a hint: a record is used only if the file that it
+ * describes is unchanged. If a record is missing or damaged, the facts are read from the entry
+ * again. docs/trimming.md describes the summary's bytes.
  */
 #pragma once
 
@@ -20,7 +21,8 @@ typedef struct kilni_dir_record {
     uint64_t build_ns; /* or KILNI_DIR_STAYS */
 } kilni_dir_record;
 
-/* The cost of an entry that must not be removed: it has a newer format, or cannot be read. */
+/* The value of build_ns for an entry that must not be removed because it has a newer format or
+ * cannot be read. */
 #define KILNI_DIR_STAYS UINT64_MAX
 
 typedef struct kilni_dir_records {
@@ -32,11 +34,12 @@ typedef struct kilni_dir_records {
 bool kilni_dir_records_add(kilni_dir_records *records, const kilni_dir_record *record);
 void kilni_dir_records_done(kilni_dir_records *records);
 
-/* Segments of records, one after the other: in a file, or only in memory. */
+/* A summary consists of segments of records. The first segments may be in a file, and all others
+ * are in memory. */
 typedef struct kilni_dir_summary {
     int file;             /* -1: all of it is in memory */
-    uint64_t size;        /* of the file, beyond which @bytes follow */
-    unsigned char *bytes; /* what is not in the file */
+    uint64_t size;        /* of the file; @bytes continue the file */
+    unsigned char *bytes; /* the bytes that are not in the file */
     size_t count, capacity;
 } kilni_dir_summary;
 
@@ -46,12 +49,13 @@ typedef struct kilni_dir_summary {
 /* Appends @records as one segment and empties them. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_summary_append(kilni_dir_summary *summary, kilni_dir_records *records);
 
-/* Writes what is in memory to the file. Returns KILN_OK, also without a file; KILN_E_FULL;
+/* Writes the bytes in memory to the file. Returns KILN_OK, also if there is no file; KILN_E_FULL;
  * KILN_E_IO. */
 kiln_status kilni_dir_summary_flush(kilni_dir_summary *summary);
 
-/* Reads the segment at an offset into @records, which it empties before. Returns KILN_OK;
- * KILN_MISS: there is none, or it is damaged; KILN_E_NO_MEMORY. */
+/* Empties @records, and reads the segment at an offset into it. Sets @ret_next to the offset of the
+ * next segment. Returns KILN_OK; KILN_MISS: there is no segment, or it is damaged;
+ * KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_summary_read(const kilni_dir_summary *summary, uint64_t offset,
                                    kilni_dir_records *records, uint64_t *ret_next);
 

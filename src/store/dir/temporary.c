@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Temporaries: files that a writer fills and then renames.
+ * Temporaries: files that a writer fills and then renames, so that readers see either a complete
+ * file or none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,12 +13,13 @@
 
 #define NAME_TRIES 4
 
-/* Returns consecutive numbers, the first of which is random. A different process, such as a forked
- * child, may use the same ones: the process that meets a file of the other begins anew. Relaxed:
- * only the counter's own value matters. */
+/* Sets @ret_number to the next number. The numbers of a process are consecutive, and the first one
+ * is random. Another process, such as a forked child, may use the same numbers. A process that
+ * finds a file with its number (@is_taken) continues with a new random number. Relaxed: only the
+ * counter's own value matters. */
 static bool next_number(bool is_taken, uint64_t *ret_number)
 {
-    static _Atomic uint64_t next; /* 0: not begun */
+    static _Atomic uint64_t next; /* 0: not yet initialized */
     uint64_t number = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed);
     if (number == 0 || is_taken) {
         if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
@@ -58,8 +60,8 @@ static kiln_status create_temporary(int directory, const char *folder, char *pat
 static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes bytes,
                                   uint64_t *ret_disk_bytes)
 {
-    /* The lock shows that the writer lives. On file systems without locks, only age shows
-     * leftovers. */
+    /* The lock shows that the writer is still running. On file systems without locks, leftovers are
+     * recognized only by their age. */
     kilni_os()->lock(file, F_WRLCK, 0, 0);
     kiln_status status = kilni_file_write(file, bytes.data, bytes.size);
     bool is_synced = dir->store.options.flags & KILN_STORE_SYNC;
@@ -96,5 +98,15 @@ kiln_status kilni_dir_write_temporary(const kilni_dir *dir, int directory, const
     if (status != KILN_OK) {
         kilni_os()->unlinkat(directory, path, 0);
     }
+    return status;
+}
+
+kiln_status kilni_dir_publish_temporary(int directory, const char *path, const char *name)
+{
+    if (kilni_os()->renameat(directory, path, directory, name) == 0) {
+        return KILN_OK;
+    }
+    const kiln_status status = kilni_dir_write_status(errno);
+    kilni_os()->unlinkat(directory, path, 0);
     return status;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a store is trimmed, and how a trim is kept between its slices: in a folder of the store, by
- * one process at a time. A trim that a caller waits for is done at once, and in memory.
+ * Decides when a store is trimmed, and saves the state of a trim between its slices. The state is
+ * in a folder of the store, which only one process at a time uses. A trim that a caller waits for
+ * is done at once, and keeps its state in memory.
  */
 #include <endian.h>
 #include <errno.h>
@@ -18,27 +19,27 @@
 #define FOLDER KILNI_DIR_VERSION "/" FOLDER_NAME
 #define JOB "job"         /* the progress of the present trim */
 #define SUMMARY "summary" /* the last complete one; its mtime is when the last survey ended */
-#define NEXT "next"       /* the one that is being written */
-#define STUCK "stuck"     /* the size that the last trim left, if that was above the limit */
+#define NEXT "next"       /* the summary that is being written */
+#define STUCK "stuck"     /* the store's size after the last trim, if it was above the limit */
 
-#define SLICE_NS 4000000u /* the last step may exceed it */
+#define SLICE_NS 4000000u /* the last step may exceed this */
 #define TIME_AT_CLOSE_NS 50000000u
 #define DAY_S 86400
 #define HOUR_S 3600
-/* The larger a put is in relation to the store's size, the more slices it works: a trim should end
- * before the store exceeds its size by much. */
+/* The larger a put is in relation to the store's limit, the more slices it does, so that a trim is
+ * complete before the store exceeds its limit by much. */
 #define PUTS_OF_A_SLICE 8192u
 #define SLICES_OF_A_PUT 64u
-/* Allows for clocks that differ. */
+/* The clocks of machines may differ by this much. */
 #define CLOCK_ERROR_S 60u
 
-/* ---- the rule ---- */
+/* ---- how much is removed ---- */
 
 static uint64_t limit_of(const kilni_dir *dir)
 {
     const kilni_store_options *options = &dir->store.options;
-    /* A store of size zero accepts nothing, but what it holds is not removed without being asked.
-     */
+    /* A store with a limit of zero accepts no entries, but entries that it has are removed only on
+     * request. */
     return options->max_bytes == 0 || options->policy == KILN_POLICY_NO_EVICT ? KILN_UNLIMITED
                                                                               : options->max_bytes;
 }
@@ -51,14 +52,14 @@ static kilni_dir_job new_job(const kilni_dir *dir, uint64_t limit, uint64_t targ
         .target = target,
         .policy = options->policy,
         .now_s = (uint64_t)kilni_clock_unix_s(),
-        .resolution_s = (uint64_t)options->stamp_interval_s + CLOCK_ERROR_S,
+        .resolution_s = (uint64_t)options->use_interval_s + CLOCK_ERROR_S,
         .max_age_s = options->max_age_s,
     };
 }
 
 /* ---- files ---- */
 
-/* Returns -1 if there is no folder, or it is not trusted. */
+/* Returns -1 if the folder does not exist, or is not trusted. */
 static int open_folder_there(const kilni_dir *dir)
 {
     int folder;
@@ -80,7 +81,7 @@ static int open_folder(const kilni_dir *dir)
     return open_folder_there(dir);
 }
 
-/* Opens a regular file of this user's; returns -1 if there is none, or something else. */
+/* Opens a file. Returns -1 unless it is a regular file that belongs to this user. */
 static int open_own(const kilni_dir *dir, int folder, const char *name, int flags)
 {
     const int file = kilni_file_open_or_make(folder, name, flags);
@@ -93,24 +94,17 @@ static int open_own(const kilni_dir *dir, int folder, const char *name, int flag
     return file;
 }
 
-static void close_file(int *file)
-{
-    if (*file >= 0) {
-        kilni_os()->close(*file);
-    }
-    *file = -1;
-}
-
 static void open_hints(kilni_janitor *janitor, int folder)
 {
     janitor->hints.file = open_own(janitor->dir, folder, SUMMARY, O_RDONLY);
 }
 
-/* ---- what cannot be removed ---- */
+/* ---- entries that cannot be removed ---- */
 
-/* Entries of a newer format and files of other users stay. If they alone exceed the limit, no trim
- * brings the store below it, and each put would begin a new trim. So a trim that leaves the store
- * above the limit records the remaining size, in eight bytes and the file's mtime. */
+/* Entries of a newer format and files of other users are not removed. If they alone exceed the
+ * limit, no trim brings the store below it, and each put would begin a new trim. So a trim that
+ * leaves the store above the limit writes the remaining size to a file. The file's mtime is the
+ * time of the trim. */
 static void note_outcome(const kilni_dir *dir, const kilni_dir_job *job)
 {
     int folder = open_folder_there(dir);
@@ -124,15 +118,15 @@ static void note_outcome(const kilni_dir *dir, const kilni_dir_job *job)
         if (file >= 0 && kilni_file_write_at(file, &left, sizeof left, 0) == KILN_OK) {
             kilni_os()->futimens(file, times);
         }
-        close_file(&file);
+        kilni_file_close(&file);
     } else {
         kilni_os()->unlinkat(folder, STUCK, 0);
     }
-    close_file(&folder);
+    kilni_file_close(&folder);
 }
 
-/* Reads the size that the last trim left. Returns false if that trim reached its limit, or was more
- * than an hour ago. */
+/* Reads the store's size after the last trim. Returns false if that trim reached its limit, or was
+ * more than an hour ago. */
 static bool read_outcome(const kilni_dir *dir, uint64_t *ret_left)
 {
     int folder = open_folder_there(dir);
@@ -148,13 +142,13 @@ static bool read_outcome(const kilni_dir *dir, uint64_t *ret_left)
         is_known = age_s >= -1 && age_s < HOUR_S;
         *ret_left = le64toh(left);
     }
-    close_file(&file);
-    close_file(&folder);
+    kilni_file_close(&file);
+    kilni_file_close(&folder);
     return is_known;
 }
 
-/* Whether a new trim would not help: the last one, within the hour, left the store above its limit,
- * and the store has not grown by the limit since. */
+/* Whether a new trim would be useless: the last trim was less than an hour ago and left the store
+ * above its limit, and the store has since grown by less than its limit. */
 static bool is_stuck(kilni_dir *dir)
 {
     uint64_t left;
@@ -165,7 +159,7 @@ static bool is_stuck(kilni_dir *dir)
 
 /* ---- at once ---- */
 
-/* @flags  KILN_TRIM_…, which are not part of the job */
+/* @flags  KILN_TRIM_…, which the job does not contain */
 static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32_t flags,
                                 kiln_trim_report *ret_report)
 {
@@ -184,7 +178,7 @@ static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32
     }
     kilni_janitor_flush_removed(&janitor);
     if (folder >= 0 && !is_dry) {
-        /* The counts of a trim in slices are no longer true. */
+        /* If a trim in slices is in progress, its counts are no longer true. */
         kilni_os()->unlinkat(folder, JOB, 0);
     }
     *ret_report = (kiln_trim_report){
@@ -197,8 +191,8 @@ static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32
     if (status == KILN_OK && !is_dry) {
         note_outcome(dir, &janitor.job);
     }
-    close_file(&janitor.hints.file);
-    close_file(&folder);
+    kilni_file_close(&janitor.hints.file);
+    kilni_file_close(&folder);
     kilni_janitor_done(&janitor);
     return status;
 }
@@ -219,8 +213,9 @@ static bool is_valid_job(const kilni_dir_job *job)
            age_s < DAY_S;
 }
 
-/* After the survey, the new summary has replaced the last one and is only read. During the survey,
- * the file may be longer than the job says, if the process of a slice was killed. */
+/* Opens the summaries that the job needs. During the survey, the new summary is written. Its file
+ * may be longer than the job says if a process was killed during a slice. After the survey, the new
+ * summary has replaced the last one and is only read. */
 static bool open_summaries(sliced_trim *trim)
 {
     kilni_janitor *janitor = &trim->janitor;
@@ -245,8 +240,8 @@ static kiln_status begin_sliced(sliced_trim *trim)
 {
     kilni_janitor *janitor = &trim->janitor;
     const uint64_t limit = limit_of(janitor->dir);
-    close_file(&janitor->summary.file);
-    close_file(&janitor->hints.file);
+    kilni_file_close(&janitor->summary.file);
+    kilni_file_close(&janitor->hints.file);
     janitor->job = new_job(janitor->dir, limit, limit / 10 * 9);
     return open_summaries(trim) ? KILN_OK : KILN_E_IO;
 }
@@ -268,7 +263,7 @@ static kiln_status resume(sliced_trim *trim, kilni_dir *dir)
     return is_found ? KILN_OK : begin_sliced(trim);
 }
 
-/* The survey has ended: its summary replaces the last one. */
+/* Called at the end of the survey. Its summary replaces the last one. */
 static kiln_status publish_summary(sliced_trim *trim)
 {
     kilni_dir_summary *summary = &trim->janitor.summary;
@@ -299,7 +294,7 @@ static kiln_status run_slice(sliced_trim *trim)
     return status;
 }
 
-/* Saves the job for the next slice, or ends it. */
+/* Saves the job for the next slice, or, if the trim is complete, removes the job. */
 static kiln_status suspend(sliced_trim *trim, bool *ret_is_done)
 {
     kilni_janitor *janitor = &trim->janitor;
@@ -318,10 +313,10 @@ static kiln_status suspend(sliced_trim *trim, bool *ret_is_done)
 
 static void close_trim(sliced_trim *trim)
 {
-    close_file(&trim->janitor.hints.file);
-    close_file(&trim->janitor.summary.file);
-    close_file(&trim->job_file);
-    close_file(&trim->folder);
+    kilni_file_close(&trim->janitor.hints.file);
+    kilni_file_close(&trim->janitor.summary.file);
+    kilni_file_close(&trim->job_file);
+    kilni_file_close(&trim->folder);
     kilni_janitor_done(&trim->janitor);
 }
 
@@ -364,7 +359,8 @@ static kiln_status trim_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32
 {
     kilni_lock lock;
     kiln_status status = take_janitors_lock(dir, &lock);
-    /* Without locks, two processes may trim at once: each removes only what the other has left. */
+    /* On a file system without locks, two processes may trim at the same time. This does no harm,
+     * because each removes only entries that the other one has not removed. */
     if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
         status = work_at_once(dir, job, flags, ret_report);
         kilni_lock_close(&lock);
@@ -381,23 +377,21 @@ static bool was_surveyed_within(const kilni_dir *dir, int64_t seconds)
            stat.st_mtim.tv_sec + seconds > now_s && stat.st_mtim.tv_sec <= now_s + seconds;
 }
 
-/* Records that a survey begins that writes no summary. Returns false if that fails. */
+/* Records the beginning of a survey that writes no summary. Returns false if that fails. */
 static bool note_survey(const kilni_dir *dir)
 {
-    const int folder = open_folder(dir);
+    int folder = open_folder(dir);
     int file = folder < 0 ? -1 : open_own(dir, folder, SUMMARY, O_RDWR | O_CREAT);
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
     const bool is_noted = file >= 0 && kilni_os()->futimens(file, times) == 0;
-    close_file(&file);
-    if (folder >= 0) {
-        kilni_os()->close(folder);
-    }
+    kilni_file_close(&file);
+    kilni_file_close(&folder);
     return is_noted;
 }
 
-/* If the file system has no locks, or the trim's files cannot be written, as on a full disk, a trim
- * is done at once: each time if @makes_room, otherwise once a day, by the process that records it
- * first. */
+/* Does a slice of a trim. If the file system has no locks, or if the trim's files cannot be
+ * written, for example on a full disk, the whole trim is done at once. In that case, if @makes_room
+ * is false, a trim is done only once a day, by the process that first records its beginning. */
 static kiln_status trim_a_slice(kilni_dir *dir, bool makes_room, bool *ret_is_done)
 {
     kilni_lock lock;
@@ -418,7 +412,7 @@ static kiln_status trim_a_slice(kilni_dir *dir, bool makes_room, bool *ret_is_do
     return status;
 }
 
-/* Works for a slice. Returns whether there is more to do. */
+/* Does a slice. Returns whether the trim is not complete, so that further slices are useful. */
 static bool work(kilni_dir *dir, bool makes_room)
 {
     bool is_done = false;
@@ -434,14 +428,14 @@ static bool work(kilni_dir *dir, bool makes_room)
     return goes_on;
 }
 
-/* ---- occasions ---- */
+/* ---- when to trim ---- */
 
 static bool evicts(const kilni_dir *dir)
 {
     return dir->store.options.policy != KILN_POLICY_NO_EVICT;
 }
 
-/* A store that refuses puts by its size must know it soon. */
+/* A store that does not evict refuses puts when it is full, so its size must be known soon. */
 void kilni_dir_begin_count(kilni_dir *dir)
 {
     for (unsigned left = evicts(dir) ? 1 : SLICES_OF_A_PUT; left > 0 && work(dir, true);) {
@@ -456,7 +450,7 @@ static bool is_under_way(const kilni_dir *dir)
            0;
 }
 
-/* Whether the last survey was a day ago. */
+/* Whether the last survey was at least a day ago. */
 static bool is_due(kilni_dir *dir)
 {
     const int64_t now_s = kilni_clock_unix_s();

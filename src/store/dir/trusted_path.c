@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening the directory. Each component is opened without following links and checked by its
- * descriptor, so that nothing can be exchanged between the check and the use. Links above the last
- * component are followed here: their text replaces them in the path.
+ * Opens the directory. Each component is opened without following links and checked by its
+ * descriptor, so that it cannot be replaced between the check and its use. This code itself follows
+ * links above the last component: it replaces the link in the path by the link's text.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +19,14 @@
 #define MAX_LINKS 40u
 
 typedef struct path_walk {
-    const kilni_entrance *entrance;
+    const kilni_path_rules *entrance;
     kiln_error *error;
     int here; /* the present directory, opened with O_PATH */
     bool made;
     unsigned links;
-    char remaining[PATH_MAX]; /* what remains to be walked; begins with neither '/' nor "./" */
-    char seen[PATH_MAX];      /* what was walked, for messages */
+    char remaining[PATH_MAX]; /* the path that is still to be opened; begins with neither '/' nor
+                                 "./" */
+    char seen[PATH_MAX];      /* the path of the present directory, for messages */
 } path_walk;
 
 static const char *skip_empty_components(const char *path)
@@ -61,11 +62,6 @@ static void note_seen(path_walk *walk, const char *name)
     snprintf(walk->seen + length, sizeof walk->seen - length, "%s%s", has_slash ? "" : "/", name);
 }
 
-static kiln_status deny(const path_walk *walk, const char *what)
-{
-    return kilni_error_set(walk->error, KILN_E_DENIED, 0, "%s %s", walk->seen, what);
-}
-
 static kiln_status fail(const path_walk *walk, int system_error)
 {
     kiln_status status = kilni_status_from_errno(system_error);
@@ -78,43 +74,30 @@ static kiln_status fail(const path_walk *walk, int system_error)
                            strerror(system_error));
 }
 
-static kiln_status deny_owner(const path_walk *walk, uid_t owner)
+static kiln_status report(const path_walk *walk, kilni_trust trust, const struct stat *stat)
 {
-    return kilni_error_set(walk->error, KILN_E_DENIED, 0, "%s belongs to user %u, not to %u",
-                           walk->seen, (unsigned)owner, (unsigned)walk->entrance->user);
+    return kilni_trust_report(trust, stat, walk->entrance->user, walk->seen, "a directory",
+                              walk->error);
 }
 
-static kiln_status deny_mode(const path_walk *walk, mode_t mode)
-{
-    return kilni_error_set(walk->error, KILN_E_DENIED, 0, "%s may be written by others (mode %04o)",
-                           walk->seen, (unsigned)(mode & 07777));
-}
-
-/* Whether the next component is the directory itself. */
+/* Whether the component that was taken last is the directory itself. */
 static bool is_at_last(const path_walk *walk)
 {
-    return walk->remaining[0] == '\0' && !walk->entrance->is_on_the_way;
+    return walk->remaining[0] == '\0' && !walk->entrance->is_ancestor;
 }
 
-/* A user who may write a directory above could replace this directory by a different one of ours,
- * but do nothing else. So directories above must not be writable by everybody, but may be by a
- * group that their owner chose. */
+/* Checks a directory. A user who may write to a directory above the store's directory could replace
+ * the latter with another directory of the same owner, but could do no other harm. So the
+ * directories above must not be writable by everybody, but may be writable by a group, which their
+ * owner has chosen. */
 static kiln_status judge(const path_walk *walk, const struct stat *stat, bool is_last)
 {
-    const kilni_entrance *entrance = walk->entrance;
+    const kilni_path_rules *entrance = walk->entrance;
     const mode_t refused_above = stat->st_mode & S_ISVTX ? 0 : S_IWOTH;
-    switch (kilni_trust_of(stat, S_IFDIR, entrance->user, entrance->is_readonly || !is_last,
-                           is_last ? KILNI_WRITE_BY_OTHERS : refused_above)) {
-    case KILNI_OF_OTHER_KIND:
-        return deny(walk, "is not a directory");
-    case KILNI_OF_OTHER_USER:
-        return deny_owner(walk, stat->st_uid);
-    case KILNI_OPEN_TO_OTHERS:
-        return deny_mode(walk, stat->st_mode);
-    case KILNI_TRUSTED:
-        break;
-    }
-    return KILN_OK;
+    const kilni_trust trust =
+        kilni_trust_of(stat, S_IFDIR, entrance->user, entrance->is_readonly || !is_last,
+                       is_last ? KILNI_WRITE_BY_OTHERS : refused_above);
+    return report(walk, trust, stat);
 }
 
 static int open_component(int directory, const char *name)
@@ -134,9 +117,7 @@ static kiln_status start_at_root(path_walk *walk)
     if (root < 0) {
         return fail(walk, errno);
     }
-    if (walk->here >= 0) {
-        kilni_os()->close(walk->here);
-    }
+    kilni_file_close(&walk->here);
     walk->here = root;
     memcpy(walk->seen, "/", 2);
     return KILN_OK;
@@ -145,10 +126,11 @@ static kiln_status start_at_root(path_walk *walk)
 static kiln_status follow_link(path_walk *walk, int link, const struct stat *stat, bool is_last)
 {
     if (is_last) {
-        return deny(walk, "is a symbolic link");
+        return kilni_error_set(walk->error, KILN_E_DENIED, 0, "%s is a symbolic link", walk->seen);
     }
-    if (kilni_trust_of(stat, S_IFLNK, walk->entrance->user, true, 0) != KILNI_TRUSTED) {
-        return deny_owner(walk, stat->st_uid);
+    const kilni_trust trust = kilni_trust_of(stat, S_IFLNK, walk->entrance->user, true, 0);
+    if (trust != KILNI_TRUSTED) {
+        return report(walk, trust, stat);
     }
     if (++walk->links > MAX_LINKS) {
         return fail(walk, ELOOP);
@@ -218,7 +200,7 @@ static kiln_status step(path_walk *walk, const char *name, bool is_last)
     return status;
 }
 
-/* Removes the next component from the remaining path. */
+/* Moves the next component from the remaining path to @name. */
 static bool take_component(path_walk *walk, char name[NAME_MAX + 1])
 {
     size_t length = strcspn(walk->remaining, "/");
@@ -237,8 +219,8 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Moves to the directory above and checks it. At the root, which is above itself, sets @ret_is_top.
- */
+/* Moves to the parent of the present directory and checks it. Sets @ret_is_top at the root, which
+ * is its own parent. */
 static kiln_status climb(path_walk *walk, struct stat *stat, bool *ret_is_top)
 {
     int above = kilni_os()->openat(walk->here, "..", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -255,7 +237,8 @@ static kiln_status climb(path_walk *walk, struct stat *stat, bool *ret_is_top)
     return judge(walk, stat, false);
 }
 
-/* A relative path begins inside a tree, so the directories above its beginning are checked too. */
+/* Checks the directories above the present one. A relative path needs this, because it begins
+ * inside a tree. */
 static kiln_status judge_upwards(path_walk *walk)
 {
     struct stat stat;
@@ -311,7 +294,7 @@ static kiln_status walk_all(path_walk *walk)
     return KILN_OK;
 }
 
-kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, int *ret_directory,
+kiln_status kilni_dir_enter(const char *path, const kilni_path_rules *entrance, int *ret_directory,
                             bool *ret_made, kiln_error *error)
 {
     path_walk walk = {.entrance = entrance, .error = error, .here = -1};
@@ -331,9 +314,7 @@ kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, in
         directory = kilni_os()->openat(walk.here, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
         status = directory < 0 ? fail(&walk, errno) : KILN_OK;
     }
-    if (walk.here >= 0) {
-        kilni_os()->close(walk.here);
-    }
+    kilni_file_close(&walk.here);
     if (status == KILN_OK) {
         *ret_directory = directory;
         *ret_made = walk.made;

@@ -146,7 +146,7 @@ kiln_status kilni_pack_bucket_check(const unsigned char *page, uint64_t number,
     kilni_pack_slot before = {.size = 0};
     for (size_t i = 0; i < count; i++) {
         kilni_pack_slot slot = kilni_pack_slot_at(page, i);
-        /* The slot before was checked, so its end does not overflow. */
+        /* The previous slot was checked, so the sum of its offset and size does not overflow. */
         bool ascends = i == 0 || (memcmp(&before.digest, &slot.digest, sizeof slot.digest) < 0 &&
                                   slot.offset >= before.offset + before.size);
         if (!ascends || !is_sound_slot(&slot, header) ||

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pack format, version 1, as docs/format.md describes it: a header and the buckets of an index,
- * one page each, and then the entries. Nothing here does I/O, so fuzzers reach all of it.
+ * The pack format, version 1, as docs/format.md describes it: a page with the header, a page for
+ * each bucket of the index, and then the entries. This code does no I/O, so all of it can be
+ * fuzzed.
  */
 #pragma once
 
@@ -16,7 +17,7 @@
 #define KILNI_PACK_MAGIC_SIZE 8
 #define KILNI_PACK_VERSION 1u
 
-/* Of the header, and of each bucket: a lookup reads one page of the index. */
+/* The size of the header, and of each bucket. A look-up reads one page of the index. */
 #define KILNI_PACK_PAGE_SIZE 4096u
 #define KILNI_PACK_CHECKSUM_SIZE 16u
 #define KILNI_PACK_CHECKED_SIZE (KILNI_PACK_PAGE_SIZE - KILNI_PACK_CHECKSUM_SIZE)
@@ -25,10 +26,10 @@
 #define KILNI_PACK_SLOT_SIZE 32u          /* digest, offset, size */
 #define KILNI_PACK_BUCKET_SLOTS 127u
 #define KILNI_PACK_MAX_BUCKETS ((uint64_t)1 << 24)
-#define KILNI_PACK_ALIGNMENT 8u /* of entries */
+#define KILNI_PACK_ALIGNMENT 8u /* of each entry */
 
 enum {
-    KILNI_PACK_STRIPPED = 1u, /* keys were stripped; only informs people */
+    KILNI_PACK_STRIPPED = 1u, /* keys were stripped; only for information */
     KILNI_PACK_KNOWN_FLAGS = KILNI_PACK_STRIPPED
 };
 
@@ -48,7 +49,8 @@ typedef struct kilni_pack_slot {
 /* Returns the number of a digest's bucket. */
 uint64_t kilni_pack_bucket_of(const kiln_digest *digest, uint64_t bucket_count);
 
-/* Where a bucket begins, and where the first entry begins: behind the last bucket. */
+/* Return the offset of a bucket, and the offset of the first entry, which follows the last bucket.
+ */
 uint64_t kilni_pack_bucket_offset(uint64_t number);
 uint64_t kilni_pack_entries_offset(uint64_t bucket_count);
 
@@ -60,17 +62,17 @@ void kilni_pack_bucket_encode(uint64_t number, const kilni_pack_slot *slots, siz
 /* Checks every field and the checksum.
  *
  * @page       the first @available bytes of the file
- * @file_size  the size that the header must give
+ * @file_size  the total size that the header must contain
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_VERSION. */
 kiln_status kilni_pack_header_decode(const unsigned char *page, size_t available,
                                      uint64_t file_size, kilni_pack_header *ret_header);
 
-/* Checks a bucket's page: checksum and number; for each slot, that its digest belongs into the
- * bucket and that its bytes lie among the entries. Returns KILN_OK; KILN_E_CORRUPT. */
+/* Checks a bucket's page: its checksum and its number, and for each slot, that the digest belongs
+ * to the bucket and that the bytes are within the entries. Returns KILN_OK; KILN_E_CORRUPT. */
 kiln_status kilni_pack_bucket_check(const unsigned char *page, uint64_t number,
                                     const kilni_pack_header *header);
 
-/* For buckets that were checked. */
+/* Read a bucket's page that kilni_pack_bucket_check has accepted. */
 size_t kilni_pack_slot_count(const unsigned char *page);
 kilni_pack_slot kilni_pack_slot_at(const unsigned char *page, size_t index);
 bool kilni_pack_slot_find(const unsigned char *page, const kiln_digest *digest,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening a pack. The directories above it are walked and checked by their descriptors, and the
- * file by its own.
+ * Opens a pack. The directories above the pack, and the pack itself, are checked by their
+ * descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,12 +9,21 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "os/file.h"
 #include "os/os.h"
 #include "os/trust.h"
 #include "store/dir/dir.h"
 #include "store/pack/pack.h"
 
-/* A pack is never created, so a missing one is a failure like any other. */
+/* A pack can only be read, and has no leases. */
+static uint32_t capabilities_of(uint32_t flags)
+{
+    (void)flags;
+    return KILNI_STORE_FOREIGN;
+}
+
+/* Sets @error for errno, and returns the status. A pack is never created when it is opened, so a
+ * missing pack is a failure like any other. */
 static kiln_status fail(const char *path, kiln_error *error)
 {
     return kilni_error_set(error, errno == ELOOP || errno == EACCES ? KILN_E_DENIED : KILN_E_IO,
@@ -39,16 +48,14 @@ static kiln_status enter_folder(const char *path, const char *name, int *ret_fol
             return fail(path, error);
         }
     }
-    const kilni_entrance entrance = {
-        .start = start, .user = kilni_os()->geteuid(), .is_readonly = true, .is_on_the_way = true};
+    const kilni_path_rules entrance = {
+        .start = start, .user = kilni_os()->geteuid(), .is_readonly = true, .is_ancestor = true};
     bool made;
     kiln_status status = kilni_dir_enter(folder, &entrance, ret_folder, &made, error);
     if (status == KILN_MISS) {
         status = kilni_error_set(error, KILN_E_IO, ENOENT, "%s: %s", path, strerror(ENOENT));
     }
-    if (start >= 0) {
-        kilni_os()->close(start);
-    }
+    kilni_file_close(&start);
     free(folder);
     return status;
 }
@@ -60,19 +67,8 @@ static kiln_status judge(int file, const char *path, kiln_error *error)
         return fail(path, error);
     }
     const uid_t user = kilni_os()->geteuid();
-    switch (kilni_trust_of(&stat, S_IFREG, user, true, KILNI_WRITE_BY_OTHERS)) {
-    case KILNI_OF_OTHER_KIND:
-        return kilni_error_set(error, KILN_E_DENIED, 0, "%s is not a regular file", path);
-    case KILNI_OF_OTHER_USER:
-        return kilni_error_set(error, KILN_E_DENIED, 0, "%s belongs to user %u, not to %u", path,
-                               (unsigned)stat.st_uid, (unsigned)user);
-    case KILNI_OPEN_TO_OTHERS:
-        return kilni_error_set(error, KILN_E_DENIED, 0, "%s may be written by others (mode %04o)",
-                               path, (unsigned)(stat.st_mode & 07777));
-    case KILNI_TRUSTED:
-        break;
-    }
-    return KILN_OK;
+    const kilni_trust trust = kilni_trust_of(&stat, S_IFREG, user, true, KILNI_WRITE_BY_OTHERS);
+    return kilni_trust_report(trust, &stat, user, path, "a regular file", error);
 }
 
 static kiln_status open_pack(const char *path, const kilni_store_options *options,
@@ -90,16 +86,18 @@ static kiln_status open_pack(const char *path, const kilni_store_options *option
                                   O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     status = file < 0 ? fail(path, error) : judge(file, path, error);
     kilni_os()->close(folder);
-    if (status == KILN_OK) {
-        return kilni_pack_open_file(path, file, options, ret_store, error);
+    if (status != KILN_OK) {
+        kilni_file_close(&file);
+        return status;
     }
-    if (file >= 0) {
-        kilni_os()->close(file);
+    status = kilni_pack_open_file(path, file, options, ret_store, error);
+    if (status == KILN_OK) {
+        (*ret_store)->capabilities = capabilities_of(options->flags);
     }
     return status;
 }
 
-/* "pack:FILE", "pack:/path" and "pack:///path". */
+/* Accepts "pack:FILE", "pack:/path" and "pack:///path". */
 static kiln_status check_url(const char *text, const char *path, kiln_error *error)
 {
     if (path[0] != '/' && path != text) {
@@ -111,13 +109,6 @@ static kiln_status check_url(const char *text, const char *path, kiln_error *err
         return kilni_error_set(error, KILN_E_PARSE, 0, "pack: names no file");
     }
     return KILN_OK;
-}
-
-/* A pack can only be read, and has no leases. */
-static uint32_t capabilities_of(uint32_t flags)
-{
-    (void)flags;
-    return 0;
 }
 
 static const char *const url_options[] = {"readonly", "write", "key-file", "max-entry", NULL};

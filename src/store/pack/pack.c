@@ -10,21 +10,21 @@
 #include "entry/entry.h"
 #include "os/file.h"
 #include "os/os.h"
-#include "os/owned_file.h"
+#include "os/owned_descriptor.h"
 #include "store/pack/format.h"
 
 #define PROBE_FROM ((uint64_t)1 << 20)
 
 typedef struct kilni_pack {
     kiln_store store; /* first: a kilni_pack is a kiln_store */
-    char *path;       /* as its user gave it */
-    kilni_owned_file file;
+    char *path;       /* as the user wrote it */
+    kilni_owned_descriptor file;
     kilni_pack_header header;
     uint64_t disk_bytes;
     int64_t written_s;
 } kilni_pack;
 
-/* Reads bytes that must all be in the file, by its header. */
+/* Reads bytes that must all be in the file, according to the file's header. */
 static kiln_status read_run(const kilni_pack *pack, void *bytes, size_t size, uint64_t offset)
 {
     size_t count = 0;
@@ -44,7 +44,7 @@ static kiln_status read_bucket(const kilni_pack *pack, uint64_t number,
 }
 
 /* Checks the beginning of a large entry before memory is allocated for it. Returns KILN_MISS if the
- * entry is larger than the store reads. */
+ * entry exceeds the store's limit for entries. */
 static kiln_status probe(const kilni_pack *pack, const kilni_pack_slot *slot)
 {
     unsigned char bytes[KILNI_ENTRY_PROBE_SIZE];
@@ -87,11 +87,11 @@ static kiln_status read_entry(const kilni_pack *pack, const kilni_pack_slot *slo
     return KILN_OK;
 }
 
-/* Returns the store's pack; NULL if its descriptor is no longer its own. */
+/* Returns the store's pack; NULL if its descriptor is no longer intact. */
 static kilni_pack *pack_of(kiln_store *store)
 {
     kilni_pack *pack = (kilni_pack *)store;
-    if (kilni_owned_file_is_intact(&pack->file)) {
+    if (kilni_owned_descriptor_is_intact(&pack->file)) {
         return pack;
     }
     kilni_store_warn(store, KILNI_WARNED_ENTRY, "%s: the program has closed its descriptor",
@@ -99,33 +99,39 @@ static kilni_pack *pack_of(kiln_store *store)
     return NULL;
 }
 
-/* Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: the page of the index is damaged; KILN_E_IO. */
-static kiln_status find_slot(const kilni_pack *pack, const kiln_key *key, kilni_pack_slot *ret_slot)
+/* Finds where the entry of a digest is. Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: the page of the
+ * index is damaged; KILN_E_IO. */
+static kiln_status find_slot(const kilni_pack *pack, const kiln_digest *digest,
+                             kilni_pack_slot *ret_slot)
 {
     unsigned char page[KILNI_PACK_PAGE_SIZE];
-    kiln_digest digest = kiln_key_digest(key);
     kiln_status status =
-        read_bucket(pack, kilni_pack_bucket_of(&digest, pack->header.bucket_count), page);
+        read_bucket(pack, kilni_pack_bucket_of(digest, pack->header.bucket_count), page);
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_pack_slot_find(page, &digest, ret_slot) ? KILN_OK : KILN_MISS;
+    return kilni_pack_slot_find(page, digest, ret_slot) ? KILN_OK : KILN_MISS;
+}
+
+static kiln_status pack_read_digest(kiln_store *store, const kiln_digest *digest,
+                                    kiln_entry **ret_entry)
+{
+    const kilni_pack *pack = pack_of(store);
+    if (!pack) {
+        return KILN_E_IO;
+    }
+    kilni_pack_slot slot;
+    const kiln_status status = find_slot(pack, digest, &slot);
+    return status == KILN_OK ? read_entry(pack, &slot, ret_entry) : status;
 }
 
 static kiln_status pack_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
                             size_t *ret_fill)
 {
     (void)ret_fill;
-    const kilni_pack *pack = pack_of(store);
-    if (!pack) {
-        return KILN_E_IO;
-    }
-    kilni_pack_slot slot;
+    const kiln_digest digest = kiln_key_digest(key);
     kiln_entry *entry = NULL;
-    kiln_status status = find_slot(pack, key, &slot);
-    if (status == KILN_OK) {
-        status = read_entry(pack, &slot, &entry);
-    }
+    const kiln_status status = pack_read_digest(store, &digest, &entry);
     if (status != KILN_OK) {
         return status;
     }
@@ -144,7 +150,8 @@ static kiln_status pack_contains(kiln_store *store, const kiln_key *key)
         return KILN_E_IO;
     }
     kilni_pack_slot slot;
-    kiln_status status = find_slot(pack, key, &slot);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_status status = find_slot(pack, &digest, &slot);
     return status == KILN_E_CORRUPT ? KILN_MISS : status;
 }
 
@@ -153,16 +160,16 @@ static kiln_status pack_contains(kiln_store *store, const kiln_key *key)
 typedef struct pack_item {
     kiln_item item; /* first: a pack_item is a kiln_item */
     kilni_pack_slot slot;
-    kilni_entry_head head; /* the texts of the item's info point into it */
+    kilni_entry_preview head; /* the texts of the item's info point into it */
 } pack_item;
 
 static kiln_status read_head(const kilni_pack *pack, pack_item *item)
 {
-    unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
+    unsigned char bytes[KILNI_ENTRY_PREVIEW_SIZE];
     size_t size = item->slot.size < sizeof bytes ? (size_t)item->slot.size : sizeof bytes;
     kiln_status status = read_run(pack, bytes, size, item->slot.offset);
     if (status == KILN_OK) {
-        status = kilni_entry_head_decode(bytes, size, item->slot.size, &item->head);
+        status = kilni_entry_preview_decode(bytes, size, item->slot.size, &item->head);
     }
     if (status == KILN_OK &&
         memcmp(&item->head.digest, &item->slot.digest, sizeof item->slot.digest) != 0) {
@@ -180,7 +187,7 @@ static kiln_status pack_item_info(kiln_item *item, kiln_item_info *ret_info)
         return state;
     }
     if (state != KILN_OK) {
-        self->head = (kilni_entry_head){.kind = 0};
+        self->head = (kilni_entry_preview){.kind = 0};
     }
     *ret_info = (kiln_item_info){
         .digest = self->slot.digest,
@@ -205,8 +212,8 @@ static kiln_status pack_item_read(kiln_item *item, kiln_entry **ret_entry)
     return pack ? read_entry(pack, &((pack_item *)item)->slot, ret_entry) : KILN_E_IO;
 }
 
-/* Checks that the entries of a page begin where those of the pages before end, or later. Otherwise
- * a walk might read some bytes many times. */
+/* Checks that the entries of a page begin after the end of the entries of all previous pages.
+ * Otherwise a walk might read some bytes many times. */
 static kiln_status check_order(const unsigned char *page, uint64_t *end)
 {
     const size_t count = kilni_pack_slot_count(page);
@@ -221,7 +228,8 @@ static kiln_status check_order(const unsigned char *page, uint64_t *end)
     return KILN_OK;
 }
 
-/* A damaged page hides only its own entries. The walk reports it at the end. */
+/* Visits all entries. If a page of the index is damaged, only the entries of that page are skipped,
+ * and the status at the end reports the damage. */
 static kiln_status pack_each(kiln_store *store, kiln_item_fn visit, void *user)
 {
     const kilni_pack *pack = pack_of(store);
@@ -250,7 +258,7 @@ static kiln_status pack_each(kiln_store *store, kiln_item_fn visit, void *user)
     return first_failure;
 }
 
-/* Packs hold no requests. */
+/* A pack contains no requests. */
 static kiln_status pack_each_request(kiln_store *store, kiln_item_fn visit, void *user)
 {
     (void)store, (void)visit, (void)user;
@@ -270,15 +278,17 @@ static kiln_status pack_stat(kiln_store *store, uint32_t flags, kiln_store_stat 
 static void pack_close(kiln_store *store)
 {
     kilni_pack *pack = (kilni_pack *)store;
-    kilni_owned_file_close(&pack->file);
+    kilni_owned_descriptor_close(&pack->file);
     free(pack->path);
     free(pack);
 }
 
-/* Operations that write are missing: without KILNI_STORE_WRITABLE they are never called. */
+/* The operations that write are missing. They are never called, since the store does not have
+ * KILNI_STORE_WRITABLE. */
 static const kilni_store_ops pack_ops = {
     .close = pack_close,
     .get = pack_get,
+    .read_digest = pack_read_digest,
     .contains = pack_contains,
     .each = pack_each,
     .each_request = pack_each_request,
@@ -333,7 +343,7 @@ kiln_status kilni_pack_open_file(const char *path, int file, const kilni_store_o
     pack->store.options = *options;
     pack->path = copy;
     pack->file.file = -1;
-    kiln_status status = kilni_owned_file_take(file, &pack->file);
+    kiln_status status = kilni_owned_descriptor_take(file, &pack->file);
     if (status != KILN_OK) {
         kilni_os()->close(file);
         status = kilni_error_set(error, status, errno, "%s: %s", path, strerror(errno));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a pack. Entries come in any order, and how many there are is not known before the last
- * one. So they wait in a spool: a file beside the pack that has no name, and vanishes with its
- * writer. Then the pack is written in the order of digests under a temporary name, synced, and
- * renamed.
+ * Writes a pack. Entries arrive in any order, and their number is not known until the last one has
+ * arrived. So they are first written to a spool: a file without a name in the pack's directory,
+ * which the system removes when the writing process ends. Then the pack is written under a
+ * temporary name, in the order of digests, synced, and renamed.
  */
 #include <kiln/pack.h>
 
@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/params.h"
 #include "base/size.h"
+#include "base/sized_struct.h"
 #include "entry/entry.h"
 #include "os/file.h"
 #include "os/os.h"
@@ -27,14 +27,13 @@
 
 #define DEFAULT_LEVEL 9u
 #define MAX_LEVEL 12u
-#define STRIP_ABOVE 32u /* the size of a digest: smaller parts would grow */
 #define NAME_TRIES 4
 #define COPY_BYTES ((size_t)1 << 16)
 #define KNOWN_FLAGS KILN_PACK_STRIP_KEYS
 
 struct kiln_pack_writer {
     int directory;
-    char *name; /* of the pack in that directory */
+    char *name; /* the pack's name in that directory */
     int spool;
     uint64_t spool_size;
     uint32_t flags;
@@ -57,7 +56,7 @@ static kiln_status fail(const char *name, int system_error, kiln_error *error)
                            strerror(system_error));
 }
 
-/* Creates a file with an unused name beside the pack. */
+/* Creates a file with an unused name in the pack's directory. */
 static int create_beside(const kiln_pack_writer *writer, mode_t mode, char name[NAME_MAX + 1])
 {
     for (int i = 0; i < NAME_TRIES; i++) {
@@ -85,7 +84,7 @@ static kiln_status open_spool(kiln_pack_writer *writer, kiln_error *error)
     return KILN_OK;
 }
 
-/* Opens the pack's directory, and keeps the pack's name in it. */
+/* Opens the pack's directory, and stores the pack's name in that directory. */
 static kiln_status open_directory(kiln_pack_writer *writer, const char *path, kiln_error *error)
 {
     const char *slash = strrchr(path, '/');
@@ -109,7 +108,7 @@ static kiln_status read_params(const kiln_pack_params *given, kiln_pack_writer *
                                kiln_error *error)
 {
     kiln_pack_params params;
-    kiln_status status = kilni_params_copy(given, &params, sizeof params);
+    kiln_status status = kilni_sized_struct_copy(given, &params, sizeof params);
     if (status == KILN_OK && (params.flags & ~(uint32_t)KNOWN_FLAGS)) {
         status = KILN_E_UNSUPPORTED;
     }
@@ -190,67 +189,14 @@ static kiln_status reserve_slot(kiln_pack_writer *writer)
     return KILN_OK;
 }
 
-/* Each of these functions replaces an entry by a changed one. */
-
-static void replace(kiln_entry **entry, kiln_entry *made)
-{
-    kiln_entry_release(entry);
-    *entry = made;
-}
-
-static kiln_status strip(kiln_entry **entry)
-{
-    kiln_key *stripped = NULL;
-    kiln_entry *made = NULL;
-    kiln_status status = kiln_key_strip(kiln_entry_key(*entry), STRIP_ABOVE, &stripped);
-    if (status == KILN_OK) {
-        status = kilni_entry_with_key(*entry, stripped, &made);
-    }
-    if (status == KILN_OK) {
-        replace(entry, made);
-    }
-    kiln_key_release(&stripped);
-    return status;
-}
-
-static kiln_status compress(kiln_entry **entry, int level)
-{
-    kiln_entry *made = NULL;
-    kiln_status status = kilni_entry_compress(*entry, level, &made);
-    if (status == KILN_OK) {
-        replace(entry, made);
-    }
-    return status;
-}
-
-static kiln_status sign(kiln_entry **entry, const kilni_signing_key *key)
-{
-    kiln_entry *made = NULL;
-    kiln_status status = kilni_entry_sign(*entry, key, &made);
-    if (status == KILN_OK) {
-        replace(entry, made);
-    }
-    return status;
-}
-
-/* Makes the entry that the pack will hold. */
+/* Makes the entry in the form in which the pack will contain it. */
 static kiln_status prepare(const kiln_pack_writer *writer, const kiln_entry *entry,
                            kiln_entry **ret_entry)
 {
-    kiln_entry *prepared = kiln_entry_retain(entry);
-    kiln_status status = writer->flags & KILN_PACK_STRIP_KEYS ? strip(&prepared) : KILN_OK;
-    if (status == KILN_OK) {
-        status = compress(&prepared, writer->level);
-    }
-    if (status == KILN_OK && writer->is_signing) {
-        status = sign(&prepared, &writer->signing_key);
-    }
-    if (status != KILN_OK) {
-        kiln_entry_release(&prepared);
-        return status;
-    }
-    *ret_entry = prepared;
-    return KILN_OK;
+    const kilni_entry_form form = {.is_stripped = writer->flags & KILN_PACK_STRIP_KEYS,
+                                   .level = writer->level,
+                                   .signing_key = writer->is_signing ? &writer->signing_key : NULL};
+    return kilni_entry_prepare(entry, &form, ret_entry);
 }
 
 kiln_status kiln_pack_writer_add(kiln_pack_writer *writer, const kiln_entry *entry)
@@ -291,7 +237,7 @@ static int compare_slots(const void *left, const void *right)
     return order != 0 ? order : (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* Sorts the slots into the order of the pack, and keeps the first of each digest. */
+/* Sorts the slots into the order of the pack, and keeps only the first slot of each digest. */
 static void sort_slots(kiln_pack_writer *writer)
 {
     if (writer->count == 0) {
@@ -308,7 +254,7 @@ static void sort_slots(kiln_pack_writer *writer)
     writer->count = kept;
 }
 
-/* Counts the slots from @first on that share its bucket. */
+/* Returns how many consecutive slots, beginning at @first, belong to the same bucket. */
 static size_t run_length(const kiln_pack_writer *writer, size_t first, uint64_t bucket_count)
 {
     uint64_t bucket = kilni_pack_bucket_of(&writer->slots[first].digest, bucket_count);
@@ -332,8 +278,9 @@ static bool fits(const kiln_pack_writer *writer, uint64_t bucket_count)
     return true;
 }
 
-/* Returns the lowest number of buckets that overflows none; the search begins with buckets that are
- * half full on average. Returns 0 if there is none. */
+/* Returns a number of buckets with which no bucket overflows. Begins with buckets that are half
+ * full on average, and increases the number by an eighth until all slots fit. Returns 0 if even the
+ * largest number is not enough. */
 static uint64_t choose_bucket_count(const kiln_pack_writer *writer)
 {
     uint64_t count = writer->count / (KILNI_PACK_BUCKET_SLOTS / 2) + 1;
@@ -346,7 +293,7 @@ static uint64_t choose_bucket_count(const kiln_pack_writer *writer)
     return 0;
 }
 
-/* A file that is written from its beginning to its end. */
+/* A file that is written from beginning to end. */
 typedef struct output {
     int file;
     uint64_t offset;
@@ -366,7 +313,7 @@ static kiln_status write_header(output *out, const kilni_pack_header *header)
     return append(out, page, sizeof page);
 }
 
-/* Writes all buckets. The entries follow each other in the order of the slots. */
+/* Writes all buckets. The entries will follow them in the order of the slots. */
 static kiln_status write_index(const kiln_pack_writer *writer, output *out, uint64_t bucket_count)
 {
     uint64_t offset = kilni_pack_entries_offset(bucket_count);
@@ -440,11 +387,12 @@ static kiln_status write_pack(const kiln_pack_writer *writer, int file,
     return status;
 }
 
-/* Writes the pack under a temporary name, and renames it. */
+/* Writes the pack under a temporary name, syncs it and renames it. */
 static kiln_status publish(const kiln_pack_writer *writer, const kilni_pack_header *header)
 {
     char temporary[NAME_MAX + 1];
-    /* Packs are shipped, so others may read it. Nobody else may write it, whatever the umask. */
+    /* Packs are shipped, so others may read the file. Nobody else may write it, whatever the umask.
+     */
     int file = create_beside(writer, 0644, temporary);
     if (file < 0) {
         return file_status(errno);
@@ -462,8 +410,8 @@ static kiln_status publish(const kiln_pack_writer *writer, const kilni_pack_head
         kilni_os()->unlinkat(writer->directory, temporary, 0);
         return status;
     }
-    /* The directory is synced for the name. If the file system cannot do that, the name becomes
-     * durable whenever other names in the directory do. */
+    /* The directory is synced to make the new name durable. If the file system cannot sync a
+     * directory, the name becomes durable when the file system writes the directory. */
     kilni_os()->fdatasync(writer->directory);
     return KILN_OK;
 }
@@ -487,7 +435,7 @@ kiln_status kiln_pack_writer_finish(kiln_pack_writer **writer, kiln_pack_report 
     if (!writer || !*writer) {
         return KILN_E_INVALID;
     }
-    if (ret_report && !kilni_params_have_size(ret_report)) {
+    if (ret_report && !kilni_sized_struct_is_valid(ret_report)) {
         kiln_pack_writer_abandon(writer);
         return KILN_E_INVALID;
     }
@@ -501,7 +449,7 @@ kiln_status kiln_pack_writer_finish(kiln_pack_writer **writer, kiln_pack_report 
     kiln_pack_writer_abandon(writer);
     const kiln_pack_report report = {.entries = header.entry_count, .bytes = header.total_size};
     if (status == KILN_OK && ret_report) {
-        kilni_params_copy_out(ret_report, &report, sizeof report);
+        kilni_sized_struct_copy_out(ret_report, &report, sizeof report);
     }
     return status;
 }

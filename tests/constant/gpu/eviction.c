@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A constant is evicted while a kernel reads it, in each way in which constants leave. Meanwhile
- * other threads allocate memory of its size and write to it. The kernel must still read the
- * constant.
+ * Evicts a constant, in every way that a constant can be evicted, while a kernel reads it.
+ * Meanwhile other threads allocate memory of its size and write to it. The kernel must still read
+ * the constant.
  *
  * usage: eviction [LIBNVRTC [control]]
- *   control  the same with memory that is freed without waiting for the kernel: the fault that the
- *            test must detect. Ends with 3 if that showed nothing
+ *   control  frees the memory without waiting for the kernel: the fault that the test must detect.
+ *            Exits with 3 if the fault was not detected
  */
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 
 enum { COUNT = ROWS * COLUMNS, SIZE = COUNT * sizeof(float), TEMPTED = 4, UNSPOILT = 3 };
 
-/* Removes everything, and keeps at most 1 MiB from then on. */
+/* Removes all constants, and sets the capacity to 1 MiB. */
 static void set_small_budget(void)
 {
     const kiln_constant_budget budget = {.struct_size = sizeof budget,
@@ -26,7 +26,7 @@ static void set_small_budget(void)
     REQUIRE_KILN(kiln_constant_set_budget(&budget));
 }
 
-/* Long enough for everything to run that may run beside the kernel. */
+/* Waits long enough for everything that may run concurrently with the kernel. */
 enum { MEANWHILE_US = 20000 };
 
 static int failures;
@@ -35,14 +35,14 @@ typedef struct scene {
     backend owner;
     reader slow;
     weights matrices[2];
-    double sum; /* of the first matrix */
+    double sum; /* the sum of the first matrix */
     user_stream tempted;
 } scene;
 
 typedef struct way_out {
     const char *name;
     void (*evict)(const scene *s, const partition *read, execution *newcomer);
-    int is_pinned_then; /* the pin is released after the constant leaves, instead of before */
+    int is_pinned_then; /* the pin is released after the eviction, instead of before */
 } way_out;
 
 static void make_room(const scene *s, const partition *read, execution *newcomer)
@@ -79,7 +79,7 @@ static const way_out ways[] = {
     {"by a set", flush, 0},
     {"with its owner", end_owner, 0},
     {"with its context", end_context, 0},
-    {"by a set, and its last pin goes after that", flush, 1},
+    {"by a set, and its last pin is released after that", flush, 1},
 };
 
 static void scene_begin(scene *s, const char *nvrtc)
@@ -148,7 +148,7 @@ static int is_running(const scene *s, cuda_stream stream)
     return result == CUDA_NOT_READY;
 }
 
-/* All kernels were launched once before, because the first launch of a kernel may wait for others.
+/* Launches all kernels once, because the first launch of a kernel may wait for others.
  */
 static void warm_up(scene *s, const partition *first, const partition *second)
 {
@@ -182,14 +182,14 @@ static void read_and_evict(scene *s, const way_out *way, execution *e, execution
     }
     way->evict(s, e->what, newcomer);
     if (way->is_pinned_then) {
-        expect(&failures, !kiln_watch_is_live(e->watch), "it has left the cache");
+        expect(&failures, !kiln_watch_is_live(e->watch), "the constant was removed from the cache");
         execution_let_go(e);
     }
     expect(&failures, is_running(s, stream), "no thread waited for the kernel");
     const int is_same = tempt(s, blocks);
     usleep(MEANWHILE_US);
     printf("        %llu KiB in use before, %llu with it, %llu now; others %s%s\n", before >> 10,
-           with_it >> 10, used(s) >> 10, is_same ? "were given its place, " : "wrote elsewhere, ",
+           with_it >> 10, used(s) >> 10, is_same ? "got its address, " : "wrote elsewhere, ",
            is_running(s, s->tempted.handle) ? "and wait" : "and are done");
     reader_go_on(&s->slow);
     synchronize(s, stream);
@@ -207,8 +207,9 @@ static void evict_while_read(scene *s, const way_out *way)
     execution_begin(&e, &read);
     execution_begin(&newcomer, &other);
     read_and_evict(s, way, &e, &newcomer, before);
-    expect(&failures, s->slow.board->sums[0] == s->sum, "it was read before");
-    expect(&failures, s->slow.board->sums[1] == s->sum, "it was read to the end");
+    expect(&failures, s->slow.board->sums[0] == s->sum, "the kernel read it before the eviction");
+    expect(&failures, s->slow.board->sums[1] == s->sum,
+           "the kernel read it completely and correctly");
     expect(&failures, is_right(&newcomer), "another is right");
     execution_end(&newcomer);
     execution_end(&e);
@@ -239,7 +240,8 @@ static void read_what_is_freed(scene *s, cuda_stream stream, int is_to_pause)
     context_leave(s->owner.context);
 }
 
-/* The result without an order between reading and freeing. */
+/* Returns whether a kernel reads wrong bytes if the memory is freed without waiting for the
+ * kernel. */
 static int is_spoilt(scene *s)
 {
     unsigned long long all = ~0ull; /* the pool returns nothing to the system */
@@ -259,8 +261,10 @@ int main(int argc, char **argv)
     scene_begin(&s, argc > 1 ? argv[1] : NULL);
     if (argc > 2 && strcmp(argv[2], "control") == 0) {
         const int spoilt = is_spoilt(&s);
-        puts(spoilt ? "control: freed without an order, it was spoilt while it was read"
-                    : "control: freed without an order, it happened to stay: no proof here");
+        puts(spoilt ? "control: memory that is freed without waiting is overwritten while the "
+                      "kernel reads it"
+                    : "control: memory that was freed without waiting happened to be unchanged, "
+                      "which proves nothing");
         scene_end(&s);
         return spoilt ? 0 : UNSPOILT;
     }

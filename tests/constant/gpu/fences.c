@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A constant that a GPU still computes is shared: a caller that hits waits in its stream, and the
- * host does not wait.
+ * A constant is shared while a GPU still computes it: a hit makes the caller's stream wait, but not
+ * the host.
  *
  * usage: fences [LIBNVRTC]
  */
@@ -28,7 +28,8 @@ static kiln_reservation ask(const backend *owner, const kiln_key *key)
     return answer;
 }
 
-/* Fulfils with a constant that the device computes after a kernel that waits for the host. */
+/* Fulfils a ticket with a constant that the device computes after a kernel that waits for the
+ * host. */
 static kiln_pin *compute_late(const backend *owner, reader *gate, cuda_address gated,
                               kiln_ticket **ticket)
 {
@@ -53,7 +54,7 @@ static int is_done(const backend *owner, cuda_stream stream)
     return result == CUDA_SUCCESS;
 }
 
-/* Enqueues a reader of the constant of a pin. */
+/* Enqueues a kernel that reads the constant of a pin. */
 static void read_constant(const backend *owner, reader *by, const kiln_pin *pin, cuda_stream stream)
 {
     const kiln_constant_buffer *buffer = kiln_constant_buffer_of(pin);
@@ -104,7 +105,7 @@ int main(int argc, char **argv)
     user_stream_begin(owner.context, &stream);
     kiln_key *key = make_key(&owner);
     const cuda_address gated = take(&owner, stream.handle, SIZE);
-    /* The first launch of a kernel may wait for others. */
+    /* The first launch of a kernel may wait for others, so it is done before the test begins. */
     reader_launch(&by, gated, COUNT, stream.handle, 0);
     synchronize(&owner, stream.handle);
 
@@ -119,7 +120,7 @@ int main(int argc, char **argv)
            "its stream waits");
     reader_go_on(&gate);
     synchronize(&owner, stream.handle);
-    expect(&failures, was_read(&by), "it reads what was computed");
+    expect(&failures, was_read(&by), "it reads what the first caller computed");
 
     kiln_pin_release(&second.pin);
     second = ask(&owner, key);

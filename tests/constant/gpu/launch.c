@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The time that an existing constant adds to a launch: each launch looks it up, and releases it.
- * Like other benches, prints the value, the value it is compared with, their ratio and its limit.
+ * Measures the time that an existing constant adds to a launch, which looks the constant up and
+ * releases it. Like other benches, prints the value, the value it is compared with, their ratio and
+ * its limit.
  *
  * usage: launch [LIBNVRTC [ROUNDS]]
- *   ROUNDS  how often each is measured, of which the minimum counts (40). 0: once, without limits
+ *   ROUNDS how often each time is measured (40); the minimum counts. 0: once, without limits
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -135,7 +136,8 @@ static double now_ns(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* Returns nanoseconds for each. Waits for all launches before and after. */
+/* Returns the nanoseconds for each launch. Waits for all launches before and after the
+ * measurement. */
 static double measure(const scene *s, void (*run)(const scene *s))
 {
     REQUIRE_CUDA(s->owner.cuda->cuStreamSynchronize(s->stream.handle));
@@ -200,7 +202,7 @@ int main(int argc, char **argv)
     }
     scene_end(&s);
     if (rounds == 0) {
-        puts("each way was tried");
+        puts("each variant was run");
         return 0;
     }
     return report(least);

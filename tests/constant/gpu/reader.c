@@ -3,8 +3,9 @@
 
 #include <unistd.h>
 
-/* One thread, which reads past its caches. The limit is some seconds: if the host waits for the
- * kernel before it tells the kernel to continue, the kernel ends anyway, and the test fails. */
+/* The kernel has one thread, whose reads bypass its caches. The kernel waits for some seconds at
+ * most. If the host waited for the kernel instead of telling it to continue, the kernel would still
+ * end, and the test would fail. */
 static const char source[] =
     "extern \"C\" __global__ void read_twice(const volatile float *values, unsigned count,\n"
     "                                       volatile int *flags, volatile double *sums)\n"

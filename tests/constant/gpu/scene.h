@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the programs of this folder share: weights of 1 MiB, and results that are checked.
+ * What the programs of this folder share: weights of 1 MiB, partitions whose results are checked,
+ * and expectations.
  */
 #pragma once
 
@@ -13,7 +14,7 @@
 
 enum { ROWS = 512, COLUMNS = 512 };
 
-/* Small integers, so that sums are exact in any order. */
+/* The weights are small integers, so their sums are exact in any order. */
 static inline void make_weights(weights *matrix, unsigned seed)
 {
     *matrix =

@@ -68,11 +68,12 @@ static void use_two_devices(const cuda_driver *cuda, const char *nvrtc, backend 
 {
     backend there;
     backend_open(&there, cuda, 1, nvrtc);
-    share_nothing(first, &there, matrix, "different device, different context: nothing");
-    /* A CUDA context is on one device; a runtime above it may have one on several. */
+    share_nothing(first, &there, matrix, "different device, different context: nothing is shared");
+    /* A CUDA context belongs to one device, but a runtime above CUDA may have contexts of several
+     * devices. */
     const uint64_t number = there.context_number;
     there.context_number = first->context_number;
-    share_nothing(first, &there, matrix, "different device, same context: nothing");
+    share_nothing(first, &there, matrix, "different device, same context: nothing is shared");
     there.context_number = number;
     backend_close(&there);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A libcuda for tests without a GPU: streams, events, stream-ordered memory, and the kernels of the
- * tested programs, by name.
+ * tested programs, which are found by name.
  *
- * It is as adverse as a device may be. Computations and copies are done as late as possible, when
- * the host waits for them. Memory is freed as early as possible, overwritten, and given to the next
- * caller. New memory is not zeroed. Calls outside their context, and kernels with memory of a
- * different context or with none, end the process.
+ * It behaves as badly as a device is allowed to. Computations and copies are done as late as
+ * possible: when the host waits for them. Memory is freed as early as possible, overwritten, and
+ * given to the next caller. New memory is not zeroed. A call outside its context ends the process,
+ * and so does a kernel whose argument is memory of a different context, or no memory at all.
  *
- * STAND_IN_DEVICES: how many devices (2).
+ * STAND_IN_DEVICES: the number of devices (2).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +30,8 @@ EXPORTED int cuModuleGetFunction(void **function, void *module, const char *name
 enum { UNWRITTEN = 0x5C, FREED = 0xDD, PATIENCE = 100000, ARGUMENTS = 8, DEPTH = 16 };
 enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything below except the stacks */
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards everything below except the stacks */
 
 static void require(int holds, const char *what)
 {
@@ -76,7 +77,7 @@ typedef struct block {
 
 static block *blocks;
 
-/* Returns the live block that begins at an address. */
+/* Returns the block in use that begins at an address. */
 static block *block_at(cuda_address address)
 {
     block *found = blocks;
@@ -108,11 +109,11 @@ static block *take_block(size_t size)
 /* ---- streams ---- */
 
 typedef struct work {
-    /* Does it. Returns 0 if it can't be done yet. */
+    /* Executes the work. Returns 0 if that is not possible yet. */
     int (*run)(struct work *self);
     int is_eager; /* done as early as possible */
     cuda_context context;
-    cuda_stream stream; /* of a different stream's event */
+    cuda_stream stream; /* the stream whose event this work waits for */
     unsigned long long number;
     char *to;
     void *from;
@@ -123,7 +124,7 @@ typedef struct work {
     struct work *next;
 } work;
 
-/* Stays when it was destroyed, because other streams may wait for it. */
+/* A destroyed stream is kept, because events and the work of other streams may refer to it. */
 struct cuda_stream_object {
     cuda_context context;
     work *first, **last;
@@ -151,7 +152,8 @@ static void advance(cuda_stream stream)
     free(ending);
 }
 
-/* Runs a stream's work up to a number, and the work that this waits for. Returns 1 if it was done.
+/* Runs a stream's work up to a number, and the work on which that work depends. Returns 1 if it was
+ * done.
  */
 static int drive(cuda_stream stream, unsigned long long number)
 {
@@ -168,7 +170,7 @@ static int drive(cuda_stream stream, unsigned long long number)
     return 1;
 }
 
-/* Frees everything that may be freed. */
+/* Does all work that must be done as early as possible, such as freeing memory. */
 static void be_eager(void)
 {
     for (cuda_stream stream = streams; stream; stream = stream->next) {
@@ -221,7 +223,7 @@ static int wait_until_done(cuda_stream stream, unsigned long long number)
 
 /* ---- kernels ---- */
 
-/* Returns the bytes at an address that a kernel was given. */
+/* Returns the memory at the address that is a kernel's argument. */
 static void *given(const work *self, int argument)
 {
     const block *found = block_at(self->arguments[argument]);
@@ -297,7 +299,7 @@ static const kernel kernels[] = {
     {"nothing", run_nothing, 1},
 };
 
-/* All addresses and numbers are in the low bytes; a few more may be copied. */
+/* The sizes of each kernel's arguments. */
 static const size_t sizes[][ARGUMENTS] = {{8, 8, 4, 4}, {8, 8, 8, 4, 4}, {8, 4, 8, 8}, {8}};
 
 int cuModuleLoadData(void **module, const void *image)
@@ -405,7 +407,7 @@ int cuCtxDestroy_v2(cuda_context context)
     for (const block *each = blocks; each; each = each->next) {
         require(each->is_free || each->owner != context, "a context with memory was destroyed");
     }
-    context->device = -1; /* and stays, so that its address is not reused */
+    context->device = -1; /* the context is not freed, so that its address is not reused */
     return finish();
 }
 
@@ -433,7 +435,7 @@ int cuCtxGetDevice(int *device)
 
 int cuStreamCreate(cuda_stream *stream, unsigned flags)
 {
-    require(flags == CUDA_STREAM_NON_BLOCKING, "a stream that blocks");
+    require(flags == CUDA_STREAM_NON_BLOCKING, "a blocking stream");
     cuda_stream made = calloc(1, sizeof *made);
     made->context = now_current();
     made->last = &made->first;
@@ -464,7 +466,7 @@ int cuStreamSynchronize(cuda_stream stream)
 
 int cuStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags)
 {
-    require(flags == 0, "flags of a wait");
+    require(flags == 0, "unknown flags of a wait");
     pthread_mutex_lock(&lock);
     work *made = enqueue(stream, NULL, 1);
     made->stream = event->stream;
@@ -474,7 +476,7 @@ int cuStreamWaitEvent(cuda_stream stream, cuda_event event, unsigned flags)
 
 int cuEventCreate(cuda_event *event, unsigned flags)
 {
-    require(flags == CUDA_EVENT_WITHOUT_TIMING, "an event with timing");
+    require(flags == CUDA_EVENT_WITHOUT_TIMING, "an event that measures time");
     *event = calloc(1, sizeof **event);
     (*event)->context = now_current();
     return CUDA_SUCCESS;
@@ -495,7 +497,7 @@ int cuEventRecord(cuda_event event, cuda_stream stream)
     return finish();
 }
 
-/* Reports the present state and runs nothing: work takes time. */
+/* Reports the present state and runs nothing, because work takes time. */
 int cuEventQuery(cuda_event event)
 {
     pthread_mutex_lock(&lock);
@@ -552,12 +554,12 @@ int cuMemFreeAsync(cuda_address address, cuda_stream stream)
     return finish();
 }
 
-/* Copies the source at once, as the driver does with memory that is not pinned. */
+/* Reads the source at once, as the driver does if its memory is not pinned. */
 int cuMemcpyHtoDAsync_v2(cuda_address to, const void *from, size_t size, cuda_stream stream)
 {
     pthread_mutex_lock(&lock);
     work *made = enqueue(stream, run_copy, 0);
-    require(block_at(to)->size >= size, "more than there is room for");
+    require(block_at(to)->size >= size, "a copy beyond the end of a block");
     made->to = block_at(to)->bytes;
     made->from = malloc(size);
     made->size = size;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A stand-in for libnvrtc, for tests that cannot use the real one, or that run where there is none.
- * Its "PTX" is the source with the files that it includes, the constants that it folds ("DIVIDE 1
- * 10", "FOLD pow 2 3"), and the options. It has a function that no layer knows (nvrtcGetNovelty),
- * sleeps and fails if the source says so, counts compilations on the descriptor that STAND_IN_COUNT
- * names, and writes to the descriptor in STAND_IN_CHANGES while it compiles. STAND_IN_CACHE is the
- * cached result that it returns for every program, unless an option forbids that. Like the real
- * one, it creates thread-specific keys when it first compiles.
+ * A stand-in for libnvrtc, for tests that are impossible with the real library, and for machines
+ * without it. Its "PTX" consists of the source, the files that the source includes, the constants
+ * that it folds ("DIVIDE 1 10", "FOLD pow 2 3"), and the options. It executes commands in the
+ * source, for example to sleep or to fail, and it has a function that no layer knows
+ * (nvrtcGetNovelty). It counts compilations on the descriptor that STAND_IN_COUNT names, and writes
+ * to the descriptor in STAND_IN_CHANGES while it compiles. STAND_IN_CACHE is the cached result that
+ * it returns for every program, unless an option forbids that. Like the real one, it creates
+ * thread-specific keys when it first compiles.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -138,7 +139,7 @@ static void divide(const char *operands, FILE *to)
     if (sscanf(operands, "%lf %lf", &a, &b) != 2) {
         abort();
     }
-    /* Computed at run time, in the thread's rounding mode. */
+    /* Volatile, so that the division is done at run time, in the thread's rounding mode. */
     const volatile double dividend = a, divisor = b;
     fprintf(to, "%a\n", dividend / divisor);
 }
@@ -155,7 +156,7 @@ static double call_expf(double a, double b)
     return expf((float)a);
 }
 
-/* Called through an address that the loader stores, as in a library's tables. */
+/* A call through an address that the loader stores, as in the tables of a library. */
 static double (*volatile const by_address)(double) = log;
 
 static double call_log(double a, double b)
@@ -164,7 +165,7 @@ static double call_log(double a, double b)
     return by_address(a);
 }
 
-/* Also writes what a compiler may see besides the result. */
+/* Writes the result, and also errno and the exceptions, which a compiler may see. */
 static void fold(const char *call, FILE *to)
 {
     static const struct {
@@ -226,7 +227,7 @@ static int preprocess(kilni_nvrtc_program p, int option_count, const char *const
     return missing;
 }
 
-/* As the real one does, to find out how to spell the working directory. */
+/* Queries PWD, as the real NVRTC does to choose a path for the working directory. */
 static void look_at_working_directory(void)
 {
     struct stat facts;
@@ -236,11 +237,14 @@ static void look_at_working_directory(void)
     }
 }
 
-/* Does what the source asks for in addition. */
+/* Executes the other commands in the source. */
 static void obey(kilni_nvrtc_program p, FILE *log)
 {
     if (strstr(p->source, "SLEEP")) {
         usleep(200000);
+    }
+    if (strstr(p->source, "END_THREAD")) {
+        pthread_exit(NULL);
     }
     if (strstr(p->source, "WARN")) {
         fprintf(log, "%s(1): warning: \"%s\"\n", p->name, p->name);
@@ -408,7 +412,8 @@ int nvrtcGetPTX(kilni_nvrtc_program p, char *ptx)
 }
 
 #ifdef WITH_NVVM
-/* An earlier version had these; they read a file in a way that the layer does not know. */
+/* Functions of an earlier version of NVRTC. Here they read a file with a call that the layer does
+ * not intercept. */
 EXPORTED kilni_nvrtc_size_fn nvrtcGetNVVMSize;
 EXPORTED kilni_nvrtc_get_fn nvrtcGetNVVM;
 

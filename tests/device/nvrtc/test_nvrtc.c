@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * device/nvrtc: what a compilation read, what it returned, and the device ops, over the libnvrtc in
- * the arguments: a stand-in, or the real one.
+ * Tests device/nvrtc with the libnvrtc in the arguments, which is a stand-in or the real one: the
+ * record of what a compilation returned, and the device ops.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,12 +10,10 @@
 
 #include <cmocka.h>
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <kiln/nvrtc.h>
@@ -26,52 +24,64 @@
 #include "device/nvrtc/outputs.h"
 #include "device/watch/encoding.h"
 #include "device/watch/inputs.h"
-#include "device/watch/reads.h"
 #include "device/watch/results.h"
 #include "device/watch/words.h"
-#include "os/os.h"
 #include "support/nvrtc_scene.h"
+#include "support/read_scene.h"
 
-/* ---- words of time ---- */
+/* ---- __DATE__, __TIME__ and __TIMESTAMP__ ---- */
 
-static bool has_word_of_time(size_t count, const char *const *texts)
+static const char *refusal_of(size_t count, const char *const *texts)
 {
     kilni_words words = {.list = &kilni_clock_words};
     for (size_t i = 0; i < count; i++) {
         kilni_words_scan(&words, texts[i], strlen(texts[i]));
     }
-    return kilni_words_found(&words);
+    return kilni_clock_words_refusal(&words);
 }
 
-#define HAS_WORD_OF_TIME(...)                                                                      \
+static bool has_word_of_time(size_t count, const char *const *texts)
+{
+    const char *refusal = refusal_of(count, texts);
+    return refusal && strcmp(refusal, "__DATE__, __TIME__ or __TIMESTAMP__") == 0;
+}
+
+#define HAS_CLOCK_WORD(...)                                                                        \
     has_word_of_time(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                       \
                      (const char *[]){__VA_ARGS__})
 
-static void test_words_of_time(void **state)
+static void test_clock_words(void **state)
 {
     (void)state;
-    assert_true(HAS_WORD_OF_TIME("__DATE__"));
-    assert_true(HAS_WORD_OF_TIME("x=__TIME__;"));
-    assert_true(HAS_WORD_OF_TIME("", "__TIMESTAMP__"));
-    assert_true(HAS_WORD_OF_TIME("__TI\\\nME__"));
-    assert_true(HAS_WORD_OF_TIME("__TI\\ \t\r\n\\\nME__"));
-    assert_true(HAS_WORD_OF_TIME("a ## b __TI ME__"));
-    assert_true(HAS_WORD_OF_TIME("a #\\\n# b __TI ME__"));
-    assert_true(HAS_WORD_OF_TIME("a %:%: b", "__TI", "ME__"));
-    assert_true(HAS_WORD_OF_TIME("## _ D A T E"));
-    assert_true(HAS_WORD_OF_TIME("__TI?\?/\nME__")); /* trigraphs, as in older languages */
-    assert_true(HAS_WORD_OF_TIME("a ?\?=?\?= b __TI ME__"));
-    assert_false(HAS_WORD_OF_TIME("__TI?\?-\nME__"));
-    assert_true(HAS_WORD_OF_TIME("##", "_ D A T E"));
-    assert_true(HAS_WORD_OF_TIME("__DA\rTE"));
-    assert_false(HAS_WORD_OF_TIME("__DATE__x __DATE_ DATE__ __TIME"));
-    assert_false(HAS_WORD_OF_TIME("__TI ME__"));
-    assert_false(HAS_WORD_OF_TIME("__TI \\\n ME__"));
-    assert_false(HAS_WORD_OF_TIME(""));
+    assert_true(HAS_CLOCK_WORD("__DATE__"));
+    assert_true(HAS_CLOCK_WORD("x=__TIME__;"));
+    assert_true(HAS_CLOCK_WORD("", "__TIMESTAMP__"));
+    assert_true(HAS_CLOCK_WORD("__TI\\\nME__"));
+    assert_true(HAS_CLOCK_WORD("__TI\\ \t\r\n\\\nME__"));
+    assert_true(HAS_CLOCK_WORD("a ## b __TI ME__"));
+    assert_true(HAS_CLOCK_WORD("a #\\\n# b __TI ME__"));
+    assert_true(HAS_CLOCK_WORD("a %:%: b", "__TI", "ME__"));
+    assert_true(HAS_CLOCK_WORD("## _ D A T E"));
+    assert_true(HAS_CLOCK_WORD("__TI?\?/\nME__")); /* trigraphs, as in older languages */
+    assert_true(HAS_CLOCK_WORD("a ?\?=?\?= b __TI ME__"));
+    assert_false(HAS_CLOCK_WORD("__TI?\?-\nME__"));
+    assert_true(HAS_CLOCK_WORD("##", "_ D A T E"));
+    assert_false(HAS_CLOCK_WORD("__DATE__x __DATE_ DATE__ __TIME"));
+    assert_false(HAS_CLOCK_WORD("__TI ME__"));
+    assert_false(HAS_CLOCK_WORD("__TI \\\n ME__"));
+    assert_false(HAS_CLOCK_WORD(""));
 }
 
-/* A large set of headers has all letters as names. */
-static void test_letters_in_files(void **state)
+static void test_lone_carriage_return_is_named(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"__DA\rTE", "int a;\r\n"};
+    assert_string_equal(refusal_of(1, texts), "a carriage return without a newline");
+    assert_null(refusal_of(1, texts + 1));
+}
+
+/* A large set of headers contains every letter as a name. */
+static void test_one_letter_names_in_files(void **state)
 {
     (void)state;
     static const struct {
@@ -86,333 +96,12 @@ static void test_letters_in_files(void **state)
     }
 }
 
-/* ---- reads ---- */
-
-static kilni_reads *new_reads(const char *name)
-{
-    kilni_reads *reads = NULL;
-    assert_int_equal(kilni_reads_new(name, &kilni_clock_words, &reads), KILN_OK);
-    return reads;
-}
-
-static kilni_text finish(kilni_reads *reads, bool moves)
-{
-    kilni_words words = {.list = &kilni_clock_words};
-    kilni_text encoded = {0};
-    const char *why = NULL;
-    assert_int_equal(kilni_reads_finish(reads, moves, &words, &encoded, &why), KILN_OK);
-    kilni_reads_free(&reads);
-    assert_null(reads);
-    return encoded;
-}
-
-static kiln_status hold(const kilni_text *encoded, const char *name)
-{
-    return kilni_reads_hold((kiln_bytes){encoded->bytes, encoded->length}, name, NULL);
-}
-
-/* Which paths lead to the same folder, whether or not a link. */
-static void test_reads_of_equal_folders(void **state)
-{
-    (void)state;
-    assert_int_equal(mkdir("one", 0700), 0);
-    assert_int_equal(mkdir("two", 0700), 0);
-    assert_int_equal(symlink("one", "link"), 0);
-    kilni_reads *reads = new_reads(NULL);
-    kilni_reads_note(reads, "one");
-    kilni_reads_note(reads, "two");
-    kilni_reads_note(reads, "link");
-    kilni_text encoded = finish(reads, false);
-    assert_int_equal(hold(&encoded, NULL), KILN_OK);
-    assert_int_equal(unlink("link"), 0);
-    assert_int_equal(symlink("two", "link"), 0);
-    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
-    assert_int_equal(unlink("link"), 0);
-    assert_int_equal(mkdir("link", 0700), 0);
-    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
-    kilni_text_done(&encoded);
-}
-
-static void test_reads_hold_while_nothing_changes(void **state)
-{
-    (void)state;
-    write_file("a.h", "one");
-    write_file("b.h", "one");
-    assert_int_equal(mkdir("folder", 0700), 0);
-    assert_int_equal(symlink("a.h", "link"), 0);
-    kilni_reads *reads = new_reads(NULL);
-    kilni_reads_note(reads, "a.h");
-    kilni_reads_note(reads, "a.h");
-    kilni_reads_note(reads, "b.h");
-    kilni_reads_note(reads, "link");
-    kilni_reads_note_link(reads, "link");
-    kilni_reads_note_link(reads, "a.h");
-    kilni_reads_note_real_path(reads, "link");
-    kilni_reads_note(reads, "absent.h");
-    kilni_reads_note(reads, "a.h/absent.h");
-    kilni_reads_note(reads, "folder");
-    kilni_reads_note(reads, NULL);
-    kilni_text encoded = finish(reads, false);
-    assert_int_equal(hold(&encoded, NULL), KILN_OK);
-    assert_int_equal(hold(&encoded, "k.cu"), KILN_OK);
-
-    write_file("a.h", "two");
-    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
-    write_file("a.h", "one");
-    assert_int_equal(hold(&encoded, NULL), KILN_OK);
-
-    write_file("absent.h", "");
-    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
-    assert_int_equal(unlink("absent.h"), 0);
-
-    assert_int_equal(rmdir("folder"), 0);
-    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
-    write_file("folder", "");
-    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
-    assert_int_equal(unlink("folder"), 0);
-    assert_int_equal(mkdir("folder", 0700), 0);
-    assert_int_equal(hold(&encoded, NULL), KILN_OK);
-
-    /* The same content, but a different file than a.h. */
-    assert_int_equal(unlink("link"), 0);
-    assert_int_equal(symlink("b.h", "link"), 0);
-    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
-    assert_int_equal(unlink("b.h"), 0);
-    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
-    kilni_text_done(&encoded);
-}
-
-static void test_reads_that_cannot_be_checked(void **state)
-{
-    (void)state;
-    const char *const paths[] = {"/dev/null", NULL};
-    for (size_t i = 0; i < 2; i++) {
-        kilni_reads *reads = new_reads(NULL);
-        kilni_words words = {.list = &kilni_clock_words};
-        kilni_text encoded = {0};
-        const char *why = NULL;
-        if (paths[i]) {
-            kilni_reads_note(reads, paths[i]);
-        } else {
-            kilni_reads_fail(reads, "for a reason");
-            kilni_reads_fail(reads, "for another");
-        }
-        assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why),
-                         KILN_E_UNSUPPORTED);
-        assert_string_equal(
-            why, paths[i] ? "a path that cannot be read, or is neither a file nor a folder"
-                          : "for a reason");
-        kilni_reads_free(&reads);
-    }
-}
-
-static void test_reads_of_a_file_that_changes_meanwhile(void **state)
-{
-    (void)state;
-    write_file("a.h", "one");
-    kilni_reads *reads = new_reads(NULL);
-    kilni_words words = {.list = &kilni_clock_words};
-    kilni_text encoded = {0};
-    const char *why = NULL;
-    kilni_reads_note(reads, "a.h");
-    write_file("a.h", "two");
-    assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why), KILN_MISS);
-    assert_string_equal(why, "files changed during the compilation");
-    kilni_reads_free(&reads);
-}
-
-static void test_reads_find_words_of_time(void **state)
-{
-    (void)state;
-    write_file("a.h", "__TIME__");
-    kilni_reads *reads = new_reads(NULL);
-    kilni_words words = {.list = &kilni_clock_words};
-    kilni_text encoded = {0};
-    const char *why = NULL;
-    kilni_reads_note(reads, "a.h");
-    assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why), KILN_OK);
-    assert_true(kilni_words_found(&words));
-    kilni_text_done(&encoded);
-    kilni_reads_free(&reads);
-}
-
-static void test_reads_in_a_programs_folder(void **state)
-{
-    const scratch *s = *state;
-    char one[128], two[128], header[160];
-    snprintf(one, sizeof one, "%s/one/k.cu", s->path);
-    snprintf(two, sizeof two, "%s/a_longer_two/k.cu", s->path);
-    snprintf(header, sizeof header, "%s/one/a.h", s->path);
-    assert_int_equal(mkdir("one", 0700), 0);
-    assert_int_equal(mkdir("a_longer_two", 0700), 0);
-    write_file("one/a.h", "header");
-    for (int moves = 0; moves < 2; moves++) {
-        kilni_reads *reads = new_reads(one);
-        kilni_reads_note(reads, header);
-        kilni_text encoded = finish(reads, moves);
-        assert_int_equal(hold(&encoded, one), KILN_OK);
-        assert_int_equal(hold(&encoded, two), KILN_MISS); /* no header there, or the wrong folder */
-        write_file("a_longer_two/a.h", "header");
-        assert_int_equal(hold(&encoded, two), moves ? KILN_OK : KILN_MISS);
-        assert_int_equal(hold(&encoded, NULL), KILN_MISS);
-        assert_int_equal(unlink("a_longer_two/a.h"), 0);
-        kilni_text_done(&encoded);
-    }
-}
-
-static void test_reads_that_name_the_folder(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *name, *text;
-        bool is_named;
-    } cases[] = {
-        {"/x/one/k.cu", "#include <one/a.h>", true},
-        {"/x/one/k.cu", "one / two", false},
-        {"one/k.cu", "#include <one/a.h>", false},
-        {NULL, "#include <one/a.h>", false},
-        {"/k.cu", "//", false},
-        {"/x/one/k.cu", "", false},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        write_file("a.h", cases[i].text);
-        kilni_reads *reads = new_reads(cases[i].name);
-        kilni_reads_note(reads, "a.h");
-        assert_int_equal(kilni_reads_mention_folder(reads), cases[i].is_named);
-        kilni_reads_free(&reads);
-    }
-}
-
-/* What the visitor saw, a line for each read. */
-typedef struct visits {
-    char text[512];
-    size_t count, count_max;
-} visits;
-
-static int visit(void *user, const kilni_read *read)
-{
-    visits *t = user;
-    const size_t length = strlen(t->text);
-    snprintf(t->text + length, sizeof t->text - length, "%s%s %u %u %s\n",
-             read->counts_from_program ? "." : "", read->path, (unsigned)read->found,
-             (unsigned)read->size, kiln_status_name(read->now));
-    return ++t->count == t->count_max;
-}
-
-static int visit_public(void *user, const kiln_nvrtc_read *read)
-{
-    return visit(user, &(kilni_read){.path = read->path,
-                                     .found = (kilni_finding)read->found,
-                                     .counts_from_program = read->counts_from_program != 0,
-                                     .size = read->size,
-                                     .now = read->now});
-}
-
-#define EXPECT_TOLD(encoded, expected)                                                             \
-    do {                                                                                           \
-        visits t = {0};                                                                            \
-        assert_int_equal(                                                                          \
-            kilni_reads_each((kiln_bytes){(encoded).bytes, (encoded).length}, visit, &t),          \
-            KILN_OK);                                                                              \
-        assert_string_equal(t.text, expected);                                                     \
-    } while (0)
-
-static void test_reads_are_visited(void **state)
-{
-    (void)state;
-    assert_int_equal(mkdir("folder", 0700), 0);
-    write_file("a.h", "one");
-    write_file("b.h", "four");
-    assert_int_equal(symlink("a.h", "link"), 0);
-    kilni_reads *reads = new_reads(NULL);
-    kilni_reads_note(reads, "a.h");
-    kilni_reads_note(reads, "b.h");
-    kilni_reads_note_link(reads, "link");
-    kilni_reads_note(reads, "absent.h");
-    kilni_reads_note(reads, "folder");
-    kilni_text encoded = finish(reads, false);
-    EXPECT_TOLD(encoded, "a.h 2 3 KILN_OK\nb.h 2 4 KILN_OK\nlink 4 0 KILN_OK\nabsent.h 1 0 "
-                         "KILN_OK\nfolder 3 0 KILN_OK\n");
-
-    /* All that differ, not only the first; one that cannot be read is not a difference. */
-    write_file("a.h", "two");
-    write_file("absent.h", "");
-    assert_int_equal(unlink("b.h"), 0);
-    assert_int_equal(symlink("/dev/null", "b.h"), 0);
-    EXPECT_TOLD(encoded, "a.h 2 3 KILN_MISS\nb.h 2 4 KILN_E_UNSUPPORTED\nlink 4 0 "
-                         "KILN_OK\nabsent.h 1 0 KILN_MISS\nfolder 3 0 KILN_OK\n");
-
-    visits first = {.count_max = 1};
-    assert_int_equal(kilni_reads_each((kiln_bytes){encoded.bytes, encoded.length}, visit, &first),
-                     KILN_OK);
-    assert_string_equal(first.text, "a.h 2 3 KILN_MISS\n");
-    kilni_text_done(&encoded);
-}
-
-static void test_reads_in_a_programs_folder_are_visited(void **state)
-{
-    const scratch *s = *state;
-    char name[128], header[128], link_path[128], expected[512];
-    snprintf(name, sizeof name, "%s/k.cu", s->path);
-    snprintf(header, sizeof header, "%s/a.h", s->path);
-    write_file("a.h", "header");
-    snprintf(link_path, sizeof link_path, "%s.h", s->path);
-    assert_int_equal(symlink(header, link_path), 0);
-    for (int moves = 0; moves < 2; moves++) {
-        kilni_reads *reads = new_reads(name);
-        kilni_reads_note(reads, header);
-        kilni_reads_note(reads, link_path);
-        kilni_text encoded = finish(reads, moves);
-        if (moves) {
-            /* It is not known either whether the link leads to the same file. */
-            snprintf(expected, sizeof expected,
-                     ".a.h 2 6 KILN_E_UNSUPPORTED\n%s 2 6 KILN_E_UNSUPPORTED\n", link_path);
-        } else {
-            snprintf(expected, sizeof expected,
-                     "%s/ 5 0 KILN_E_UNSUPPORTED\n%s 2 6 KILN_OK\n%s 2 6 KILN_OK\n", s->path,
-                     header, link_path);
-        }
-        EXPECT_TOLD(encoded, expected);
-        kilni_text_done(&encoded);
-    }
-    assert_int_equal(unlink(link_path), 0);
-}
-
-static void test_damaged_reads(void **state)
-{
-    (void)state;
-    write_file("a.h", "one");
-    assert_int_equal(symlink("a.h", "link"), 0);
-    kilni_reads *reads = new_reads("/x/k.cu");
-    kilni_reads_note(reads, "a.h");
-    kilni_reads_note_link(reads, "link");
-    kilni_text encoded = finish(reads, false);
-    for (size_t size = 0; size < encoded.length; size++) {
-        char *cut = malloc(size + 1); /* the exact size, for sanitizers */
-        memcpy(cut, encoded.bytes, size);
-        assert_int_equal(kilni_reads_hold((kiln_bytes){cut, size}, "/x/k.cu", NULL),
-                         KILN_E_CORRUPT);
-        visits t = {0};
-        assert_int_equal(kilni_reads_each((kiln_bytes){cut, size}, visit, &t), KILN_E_CORRUPT);
-        free(cut);
-    }
-    for (size_t i = 0; i < encoded.length; i++) {
-        const char before = encoded.bytes[i];
-        visits t = {0};
-        encoded.bytes[i] = (char)(before ^ 0x81);
-        kilni_reads_each((kiln_bytes){encoded.bytes, encoded.length}, visit, &t);
-        assert_int_not_equal(hold(&encoded, "/x/k.cu"), KILN_OK);
-        encoded.bytes[i] = before;
-    }
-    kilni_text_done(&encoded);
-}
-
 /* ---- outputs ---- */
 
-/* The outputs of a program, as an NVRTC could return them. */
+/* The outputs that NVRTC's functions return. */
 static struct {
     const char *log;
-    size_t log_size; /* 0: that of the text, with its terminating zero */
+    size_t log_size; /* 0: the size of the text with its terminating zero */
     const char *ptx;
     const char *cubin;
     size_t cubin_size;
@@ -616,8 +305,8 @@ static void test_outputs_in_another_folder(void **state)
         assert_false(t.moves);
         taken_done(&t);
     }
-    /* The first symbol that is not hidden, and a checksum of one; names that no other program
-     * sees. */
+    /* These names contain the first visible symbol or a checksum of it, or are invisible to other
+     * programs. */
     static const char *const silent[] = {
         ".visible .entry k(\n.global .u32 _ZN42_GLOBAL__N__00000000_4_k_cu_80a6563e_113386hiddenE;",
         "_ZN27_INTERNAL_00000000_4_k_cu_k29_GLOBAL__N__00000000_4_k_cu_k6hiddenE",
@@ -644,9 +333,9 @@ static void test_outputs_in_another_folder(void **state)
     taken_done(&t);
 }
 
-/* Decodes an output that the test made up, beside a code of four bytes. */
-static kiln_status decode_beside(const char *code, kilni_nvrtc_output output, int size_result,
-                                 uint64_t size, int get_result, int place)
+/* Decodes an output that the test made up, with a code of four bytes. */
+static kiln_status decode_with_code(const char *code, kilni_nvrtc_output output, int size_result,
+                                    uint64_t size, int get_result, int place)
 {
     kilni_text encoded = {0};
     kilni_nvrtc_outputs o;
@@ -676,10 +365,11 @@ static kiln_status decode_beside(const char *code, kilni_nvrtc_output output, in
 static kiln_status decode_made_up(kilni_nvrtc_output output, int size_result, uint64_t size,
                                   int get_result, int place)
 {
-    return decode_beside("ptx", output, size_result, size, get_result, place);
+    return decode_with_code("ptx", output, size_result, size, get_result, place);
 }
 
-/* The application has room for as many bytes as the size says, and treats PTX as text. */
+/* The application's buffer has as many bytes as the size function reports, and PTX is treated as
+ * text. */
 static void test_made_up_outputs(void **state)
 {
     (void)state;
@@ -692,8 +382,8 @@ static void test_made_up_outputs(void **state)
     assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 0, 0, 2), KILN_E_CORRUPT);
     assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 0, 0, 3), KILN_E_CORRUPT);
     assert_int_equal(decode_made_up(KILNI_NVRTC_OUTPUT_COUNT, 0, 0, 0, 0), KILN_E_CORRUPT);
-    assert_int_equal(decode_beside("code", KILNI_NVRTC_CUBIN, 0, 4, 0, 1), KILN_OK);
-    assert_int_equal(decode_beside("code", KILNI_NVRTC_PTX, 0, 4, 0, 1), KILN_E_CORRUPT);
+    assert_int_equal(decode_with_code("code", KILNI_NVRTC_CUBIN, 0, 4, 0, 1), KILN_OK);
+    assert_int_equal(decode_with_code("code", KILNI_NVRTC_PTX, 0, 4, 0, 1), KILN_E_CORRUPT);
 }
 
 static void test_damaged_outputs(void **state)
@@ -730,11 +420,11 @@ static void test_damaged_outputs(void **state)
 
 static const unsigned char no_folds[4];
 
-/* One function, which is not known, without any fold. */
+/* A record that contains one unknown function and no folds. */
 static const unsigned char unknown_folds[] = {1, 0, 0, 0, 1, 0, 0, 0, 'f', 0, 0, 0, 0, 0};
 
-/* Makes the entry of a result with a.h of that content, whose code is the same, and of the results
- * of an earlier entry.
+/* Makes an entry that contains the results of @earlier and a new result. The new result comes from
+ * an a.h that contains @content, and its code is @content.
  */
 static kiln_entry *entry_of_folds(const kiln_entry *earlier, const char *content, kiln_bytes folds)
 {
@@ -742,7 +432,7 @@ static kiln_entry *entry_of_folds(const kiln_entry *earlier, const char *content
     write_file("a.h", content);
     kilni_reads *noted = new_reads(NULL);
     kilni_reads_note(noted, "a.h");
-    kilni_text reads = finish(noted, false);
+    kilni_text reads = finish_reads(noted, false);
     answers.cubin = content;
     answers.cubin_size = strlen(content);
     taken outputs = take(NULL, false);
@@ -765,7 +455,7 @@ static kiln_entry *entry_after(const kiln_entry *earlier, const char *content)
     return entry_of_folds(earlier, content, (kiln_bytes){no_folds, sizeof no_folds});
 }
 
-/* Two results: with a.h containing "one", and with it containing "two". */
+/* Makes an entry with two results, for a.h containing "one" and for a.h containing "two". */
 static kiln_entry *entry_of_two(void)
 {
     kiln_entry *earlier = entry_after(NULL, "two"), *entry = entry_after(earlier, "one");
@@ -795,8 +485,8 @@ static void test_results(void **state)
     kiln_entry_release(&entry);
 }
 
-/* Results of the same files, but of functions that this process does not have. */
-static void test_results_of_other_functions(void **state)
+/* Results from the same files, but with folds of functions that this process does not have. */
+static void test_results_of_missing_functions(void **state)
 {
     (void)state;
     const kiln_bytes folds = {unknown_folds, sizeof unknown_folds};
@@ -836,7 +526,7 @@ static void check_older_version(unsigned char version)
     assert_int_equal(kilni_results_decode(old, &results), KILN_E_UNSUPPORTED);
     assert_int_equal(kilni_results_find(old, NULL, &found, &changed), KILN_MISS);
     assert_string_equal(changed, "untouched");
-    assert_int_equal(kiln_nvrtc_each_read(old, 0, visit_public, &t), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_nvrtc_each_read(old, 0, visit_read, &t), KILN_E_UNSUPPORTED);
     kiln_entry *entry = entry_after(old, "one");
     assert_bytes(kiln_entry_payload(entry), "one", 3);
     kiln_entry_release(&old);
@@ -850,7 +540,7 @@ static void test_results_of_older_versions(void **state)
     check_older_version(2);
 }
 
-/* The newest results come first, each once, and the oldest are dropped. */
+/* An entry keeps the newest results first and each of them once, and drops the oldest. */
 static void test_results_of_earlier_entries(void **state)
 {
     (void)state;
@@ -873,22 +563,22 @@ static void test_results_of_earlier_entries(void **state)
 static void test_results_are_visited(void **state)
 {
     (void)state;
-    static const char *const expected[] = {"a.h 2 3 KILN_OK\n", "a.h 2 3 KILN_MISS\n"};
+    static const char *const expected[] = {"a.h 2 3 KILN_OK 2\n", "a.h 2 3 KILN_MISS 2\n"};
     answers.log = "";
     answers.ptx = "ptx";
     answers.cubin_result = 0;
     kiln_entry *entry = entry_of_two();
     visits t[3] = {{.count = 0}};
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(kiln_nvrtc_each_read(entry, i, visit_public, &t[i]), KILN_OK);
+        assert_int_equal(kiln_nvrtc_each_read(entry, i, visit_read, &t[i]), KILN_OK);
         assert_string_equal(t[i].text, expected[i]);
     }
-    assert_int_equal(kiln_nvrtc_each_read(entry, 2, visit_public, &t[2]), KILN_MISS);
-    assert_int_equal(kiln_nvrtc_each_read(NULL, 0, visit_public, &t[2]), KILN_E_INVALID);
+    assert_int_equal(kiln_nvrtc_each_read(entry, 2, visit_read, &t[2]), KILN_MISS);
+    assert_int_equal(kiln_nvrtc_each_read(NULL, 0, visit_read, &t[2]), KILN_E_INVALID);
     assert_int_equal(kiln_nvrtc_each_read(entry, 0, NULL, NULL), KILN_E_INVALID);
     const kiln_bytes all = kiln_entry_answers(entry), payload = kiln_entry_payload(entry);
     kiln_entry *cut = new_entry((kiln_bytes){all.data, all.size - 1}, payload);
-    assert_int_equal(kiln_nvrtc_each_read(cut, 0, visit_public, &t[2]), KILN_E_CORRUPT);
+    assert_int_equal(kiln_nvrtc_each_read(cut, 0, visit_read, &t[2]), KILN_E_CORRUPT);
     kiln_entry_release(&cut);
     const char *const parts[] = {"source", "text"};
     kiln_key *key = new_key(parts, 2);
@@ -899,7 +589,7 @@ static void test_results_are_visited(void **state)
                                       .payload = payload};
     kiln_entry *other = NULL;
     assert_int_equal(kiln_entry_new(&params, &other), KILN_OK);
-    assert_int_equal(kiln_nvrtc_each_read(other, 0, visit_public, &t[2]), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_nvrtc_each_read(other, 0, visit_read, &t[2]), KILN_E_UNSUPPORTED);
     kiln_entry_release(&other);
     kiln_key_release(&key);
     assert_int_equal(t[2].count, 0);
@@ -951,7 +641,7 @@ static void test_description(void **state)
 
 /* ---- inputs and options ---- */
 
-static void test_folder_of_a_name(void **state)
+static void test_program_folder(void **state)
 {
     (void)state;
     assert_int_equal(kilni_program_folder_length(NULL), 0);
@@ -1002,27 +692,6 @@ static void test_options(void **state)
 
 /* ---- memory that runs out ---- */
 
-static kiln_status read_and_hold(void)
-{
-    kilni_reads *reads = NULL;
-    kilni_words words = {.list = &kilni_clock_words};
-    kilni_text encoded = {0};
-    const char *why = NULL;
-    kiln_status status = kilni_reads_new("/x/k.cu", &kilni_clock_words, &reads);
-    if (status == KILN_OK) {
-        kilni_reads_note(reads, "/etc/passwd");
-        kilni_reads_note(reads, "absent.h");
-        kilni_reads_note_link(reads, "/proc/self/exe");
-        status = kilni_reads_finish(reads, true, &words, &encoded, &why);
-        kilni_reads_free(&reads);
-    }
-    if (status == KILN_OK) {
-        status = hold(&encoded, "/x/k.cu");
-    }
-    kilni_text_done(&encoded);
-    return status;
-}
-
 static kiln_status take_and_decode(void)
 {
     taken t = {0};
@@ -1051,7 +720,7 @@ static kiln_status parse_options(void)
 static void test_memory_runs_out(void **state)
 {
     (void)state;
-    static kiln_status (*const calls[])(void) = {read_and_hold, take_and_decode, parse_options};
+    static kiln_status (*const calls[])(void) = {take_and_decode, parse_options};
     answers.log = "/one/k.cu(1)";
     answers.ptx = "ptx";
     answers.cubin = "code";
@@ -1062,100 +731,26 @@ static void test_memory_runs_out(void **state)
     }
 }
 
-/* ---- system calls that fail ---- */
-
-static kilni_os_table failing_table;
-static int calls_left;
-static bool has_failed;
-
-static bool fails_now(void)
-{
-    const bool fails = --calls_left == 0;
-    has_failed |= fails;
-    errno = EIO;
-    return fails;
-}
-
-static int failing_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
-{
-    return fails_now() ? -1 : kilni_os_system()->fstatat(directory, path, ret_stat, flags);
-}
-
-static int failing_openat(int directory, const char *path, int flags, mode_t mode)
-{
-    return fails_now() ? -1 : kilni_os_system()->openat(directory, path, flags, mode);
-}
-
-static int failing_fstat(int file, struct stat *ret_stat)
-{
-    return fails_now() ? -1 : kilni_os_system()->fstat(file, ret_stat);
-}
-
-static ssize_t failing_read(int file, void *buffer, size_t size)
-{
-    return fails_now() ? -1 : kilni_os_system()->read(file, buffer, size);
-}
-
-static ssize_t failing_readlinkat(int directory, const char *path, char *buffer, size_t size)
-{
-    return fails_now() ? -1 : kilni_os_system()->readlinkat(directory, path, buffer, size);
-}
-
-/* A file that cannot be read is never treated as unchanged. */
-static void test_system_calls_fail(void **state)
-{
-    (void)state;
-    failing_table = *kilni_os_system();
-    failing_table.fstatat = failing_fstatat;
-    failing_table.openat = failing_openat;
-    failing_table.fstat = failing_fstat;
-    failing_table.read = failing_read;
-    failing_table.readlinkat = failing_readlinkat;
-    for (int n = 1;; n++) {
-        calls_left = n;
-        has_failed = false;
-        kilni_os_replace(&failing_table);
-        const kiln_status status = read_and_hold();
-        kilni_os_replace(NULL);
-        if (!has_failed) {
-            assert_int_equal(status, KILN_OK);
-            assert_true(n > 15);
-            break;
-        }
-        assert_true(status == KILN_E_UNSUPPORTED || status == KILN_MISS);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words_of_time),
-        cmocka_unit_test(test_letters_in_files),
-        IN_SCRATCH(test_reads_of_equal_folders),
-        IN_SCRATCH(test_reads_hold_while_nothing_changes),
-        IN_SCRATCH(test_reads_that_cannot_be_checked),
-        IN_SCRATCH(test_reads_of_a_file_that_changes_meanwhile),
-        IN_SCRATCH(test_reads_find_words_of_time),
-        IN_SCRATCH(test_reads_in_a_programs_folder),
-        IN_SCRATCH(test_reads_that_name_the_folder),
-        IN_SCRATCH(test_reads_are_visited),
-        IN_SCRATCH(test_reads_in_a_programs_folder_are_visited),
-        IN_SCRATCH(test_damaged_reads),
+        cmocka_unit_test(test_clock_words),
+        cmocka_unit_test(test_lone_carriage_return_is_named),
+        cmocka_unit_test(test_one_letter_names_in_files),
         cmocka_unit_test(test_outputs),
         cmocka_unit_test(test_outputs_in_another_folder),
         cmocka_unit_test(test_made_up_outputs),
         cmocka_unit_test(test_damaged_outputs),
         IN_SCRATCH(test_results),
-        IN_SCRATCH(test_results_of_other_functions),
+        IN_SCRATCH(test_results_of_missing_functions),
         IN_SCRATCH(test_results_of_older_versions),
         IN_SCRATCH(test_results_of_earlier_entries),
         IN_SCRATCH(test_results_are_visited),
         IN_SCRATCH(test_damaged_results),
         cmocka_unit_test(test_description),
-        cmocka_unit_test(test_folder_of_a_name),
+        cmocka_unit_test(test_program_folder),
         cmocka_unit_test(test_options),
         IN_SCRATCH(test_memory_runs_out),
-        IN_SCRATCH(test_system_calls_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

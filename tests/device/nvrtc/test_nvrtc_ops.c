@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVRTC's device ops, without a GPU, over the libnvrtc in the arguments: a stand-in, or the real
- * one.
+ * Tests NVRTC's device ops, without a GPU, with the libnvrtc in the arguments, which is a stand-in
+ * or the real one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <fenv.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@
 #include <kiln/program.h>
 #include <kiln/store.h>
 
-#include "device/nvrtc/built.h"
+#include "device/nvrtc/compiled_program.h"
+#include "device/watch/compilation.h"
 #include "support/failing_malloc.h"
 #include "support/nvrtc_scene.h"
 
@@ -53,7 +55,7 @@ static kiln_nvrtc_device *new_device_of(const char *path)
     return device;
 }
 
-/* ---- the life of a program ---- */
+/* ---- building, capturing and loading ---- */
 
 static kiln_nvrtc_device *new_device(void)
 {
@@ -192,8 +194,9 @@ static void test_keys(void **state)
     assert_null(device);
 }
 
-/* The files that its programs include are unknown: they are built each time, and not kept. */
-static void test_nvrtc_that_is_not_watched(void **state)
+/* If NVRTC is not watched, the files that programs include are unknown: each request builds its
+ * program, and nothing is kept. */
+static void test_unwatched_nvrtc(void **state)
 {
     (void)state;
     if (!unwatched_library) {
@@ -208,7 +211,7 @@ static void test_nvrtc_that_is_not_watched(void **state)
     assert_int_equal(kiln_nvrtc_ops()->revision(device, &source, &revision, &error),
                      KILN_E_UNSUPPORTED);
     assert_string_equal(error.text, "this NVRTC can't be watched");
-    /* It builds, but the result is not captured. */
+    /* The program is built, but the result is not captured. */
     assert_int_equal(round_trip(device, OPTIONS, ""), KILN_E_UNSUPPORTED);
     kiln_nvrtc_device_free(&device);
 }
@@ -250,7 +253,7 @@ static void build_once(kiln_nvrtc_device *device)
     kiln_nvrtc_ops()->release_program(device, build_including(device, KILN_OK));
 }
 
-/* A revision stands for one state of the files, and is never used again after a different one. */
+/* A revision belongs to one state of the files, and is never used again once they have changed. */
 static void test_revisions(void **state)
 {
     (void)state;
@@ -272,8 +275,9 @@ static void test_revisions(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* A build for an earlier revision uses the present files: the next revision is a new one. */
-static void test_builds_behind_a_revision(void **state)
+/* A build that was requested for an earlier revision uses the present files, so the next revision
+ * is a new one. */
+static void test_build_for_an_earlier_revision(void **state)
 {
     (void)state;
     kiln_nvrtc_device *device = new_device();
@@ -286,8 +290,8 @@ static void test_builds_behind_a_revision(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* A failure is an answer only for these files. */
-static void test_failures_of_files(void **state)
+/* A failure to build holds only for these files. */
+static void test_failure_holds_for_its_files(void **state)
 {
     (void)state;
     kiln_nvrtc_device *device = new_device();
@@ -299,8 +303,8 @@ static void test_failures_of_files(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* Words of time in a header prevent caching until they are gone. */
-static void test_time_in_files(void **state)
+/* __TIME__ in a header prevents caching until it is removed. */
+static void test_clock_words_in_files(void **state)
 {
     (void)state;
     kiln_nvrtc_device *device = new_device();
@@ -323,8 +327,8 @@ static void test_time_in_files(void **state)
     "#if 0\nFOLD exp 0.7\n#endif\n"                                                                \
     "extern \"C\" __global__ void k(double *x) { *x = exp(0.7); }\n"
 
-/* A result is not loaded if this process would fold differently than the one that made it. */
-static void test_entries_of_other_functions(void **state)
+/* A result is not loaded if this process would fold its constants differently. */
+static void test_entry_of_different_functions(void **state)
 {
     (void)state;
     kiln_nvrtc_device *device = new_device();
@@ -354,7 +358,8 @@ static void test_entries_of_other_functions(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* Returns the entry of what is built now; it replaces another entry, or none. */
+/* Builds a program and returns its entry, made to replace @replaces. NULL: there is no entry to
+ * replace. */
 static kiln_entry *build_entry(kiln_nvrtc_device *device, const kiln_entry *replaces)
 {
     void *program = build_including(device, KILN_OK);
@@ -380,7 +385,7 @@ static kiln_status load_including(kiln_nvrtc_device *device, const kiln_entry *e
 }
 
 /* A captured result is valid only for the files from which it was made. */
-static void test_entries_of_other_files(void **state)
+static void test_entry_of_different_files(void **state)
 {
     (void)state;
     kiln_nvrtc_device *device = new_device(), *other = new_device();
@@ -389,11 +394,11 @@ static void test_entries_of_other_files(void **state)
     const uint64_t first = revision_of(other);
     write_file("a.h", "#define VALUE 2\n");
     assert_int_equal(load_including(other, entry), KILN_MISS);
-    assert_int_equal(revision_of(other), first); /* it knows no files yet */
+    assert_int_equal(revision_of(other), first); /* no files are recorded yet */
     write_file("a.h", "#define VALUE 1\n");
     assert_int_equal(load_including(other, entry), KILN_OK);
-    /* The revision was requested between check and load: the files were checked twice, and are the
-     * same. */
+    /* The revision was requested before the load, so the load checked the files twice, and found no
+     * change. */
     assert_int_equal(revision_of(other), first);
     write_file("a.h", "#define VALUE 2\n");
     assert_int_not_equal(revision_of(other), first);
@@ -402,8 +407,9 @@ static void test_entries_of_other_files(void **state)
     kiln_nvrtc_device_free(&other);
 }
 
-/* A build that replaces an entry keeps its results: each state of the files is found. */
-static void test_entries_of_several_files(void **state)
+/* An entry that replaces an earlier entry keeps the earlier results, so a result is found for each
+ * state of the files. */
+static void test_entry_keeps_earlier_results(void **state)
 {
     (void)state;
     kiln_nvrtc_device *device = new_device(), *other = new_device();
@@ -485,8 +491,9 @@ static uint32_t describe_and_get(const context_scene *s)
     return from;
 }
 
-/* A program loaded for a description of earlier files is not shared with requests for these. */
-static void test_descriptions_of_earlier_files(void **state)
+/* A program that was loaded for a description of earlier files is not shared with requests for the
+ * present files. */
+static void test_description_of_earlier_files(void **state)
 {
     (void)state;
     context_scene s = open_context();
@@ -513,8 +520,8 @@ static void test_descriptions_of_earlier_files(void **state)
     close_context(&s);
 }
 
-/* Nothing from a blob gets into a store. */
-static void test_blobs_of_earlier_files(void **state)
+/* A program that was loaded from a blob is not written to a store. */
+static void test_blob_of_earlier_files(void **state)
 {
     (void)state;
     static uint8_t blob[1 << 20];
@@ -606,6 +613,22 @@ static void test_damaged_entry(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
+/* After a program with --restrict, NVRTC may compile later programs as if they had that option too.
+ * The process cannot undo this, so in a later test no result would be kept. */
+static void test_lasting_options(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    assert_int_equal(round_trip(device, OPTIONS, ""), KILN_OK);
+    assert_int_equal(round_trip(device, OPTIONS " --restrict", ""), KILN_OK);
+    assert_int_equal(round_trip(device, OPTIONS, ""), KILN_E_UNSUPPORTED);
+    assert_int_equal(round_trip(device, OPTIONS " --restrict -DB=1", ""), KILN_OK);
+    assert_int_equal(round_trip(device, OPTIONS " --restrict -fmad=false", ""), KILN_OK);
+    assert_int_equal(round_trip(device, OPTIONS " --Ofast-compile=max", ""), KILN_E_UNSUPPORTED);
+    assert_int_equal(round_trip(device, OPTIONS " --restrict", ""), KILN_E_UNSUPPORTED);
+    kiln_nvrtc_device_free(&device);
+}
+
 static void test_device_without_nvrtc(void **state)
 {
     (void)state;
@@ -687,7 +710,7 @@ static kiln_status make_device(void)
     return status;
 }
 
-/* A program that fails to compile while memory runs out says nothing about the files. */
+/* If memory runs out, a program that fails to compile does not change the recorded files. */
 static void test_memory_runs_out_in_a_failing_build(void **state)
 {
     (void)state;
@@ -725,33 +748,80 @@ static void test_memory_runs_out(void **state)
     kiln_nvrtc_device_free(&device_of_faults);
 }
 
+/* ---- a build that its thread does not finish ---- */
+
+/* A function of LeakSanitizer, if present: allocations that the thread makes after this call may
+ * leak. */
+void __lsan_disable(void) __attribute__((weak));
+
+static void *build_and_end(void *device)
+{
+    const kiln_program_source source = source_of("END_THREAD", NULL);
+    void *program = NULL;
+    char *log = NULL;
+    if (__lsan_disable) {
+        __lsan_disable();
+    }
+    kiln_nvrtc_ops()->build(device, &source, &program, &log);
+    return device; /* not reached */
+}
+
+static int told_count;
+
+static void count_telling(kilni_reads *unused, const char *text)
+{
+    (void)unused, (void)text;
+    told_count++;
+}
+
+/* NVRTC's callback may end the thread. */
+static void test_build_that_ends_its_thread_is_forgotten(void **state)
+{
+    (void)state;
+    if (!unwatched_library) {
+        print_message("only the stand-in ends a thread\n");
+        skip();
+    }
+    kiln_nvrtc_device *device = new_device();
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, build_and_end, device), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_null(result);
+    kilni_compilation_report(count_telling, "told");
+    assert_int_equal(told_count, 0);
+    kiln_nvrtc_device_free(&device);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(test_keys),
-        IN_SCRATCH(test_nvrtc_that_is_not_watched),
+        IN_SCRATCH(test_unwatched_nvrtc),
         IN_SCRATCH(test_revisions),
-        IN_SCRATCH(test_builds_behind_a_revision),
-        IN_SCRATCH(test_failures_of_files),
-        IN_SCRATCH(test_time_in_files),
-        IN_SCRATCH(test_entries_of_other_files),
-        IN_SCRATCH(test_entries_of_several_files),
-        IN_SCRATCH(test_entries_of_other_functions),
-        IN_SCRATCH(test_descriptions_of_earlier_files),
-        IN_SCRATCH(test_blobs_of_earlier_files),
+        IN_SCRATCH(test_build_for_an_earlier_revision),
+        IN_SCRATCH(test_failure_holds_for_its_files),
+        IN_SCRATCH(test_clock_words_in_files),
+        IN_SCRATCH(test_entry_of_different_files),
+        IN_SCRATCH(test_entry_keeps_earlier_results),
+        IN_SCRATCH(test_entry_of_different_functions),
+        IN_SCRATCH(test_description_of_earlier_files),
+        IN_SCRATCH(test_blob_of_earlier_files),
         IN_SCRATCH(test_programs),
         IN_SCRATCH(test_failing_build),
         IN_SCRATCH(test_damaged_entry),
+        IN_SCRATCH(test_build_that_ends_its_thread_is_forgotten),
         cmocka_unit_test(test_device_without_nvrtc),
         cmocka_unit_test(test_identity),
         IN_SCRATCH(test_memory_runs_out_in_a_failing_build),
         IN_SCRATCH(test_memory_runs_out),
+        IN_SCRATCH(test_lasting_options),
     };
     if (argc < 2) {
         fprintf(stderr, "usage: test_nvrtc_ops LIBNVRTC [LIBNVRTC that can't be watched]\n");
         return 2;
     }
-    /* Each test works in a folder of its own. */
+    /* The tests work in a new folder. */
     char *path = realpath(argv[1], NULL), *unwatched = argc > 2 ? realpath(argv[2], NULL) : NULL;
     library = path ? path : argv[1];
     unwatched_library = unwatched;

@@ -23,7 +23,8 @@ typedef struct fake_argument {
     cl_kernel_arg_address_qualifier address;
     cl_kernel_arg_access_qualifier access;
     cl_kernel_arg_type_qualifier qualifier;
-    cl_int error; /* the result of every query about it; CL_SUCCESS: all of the above */
+    cl_int error; /* the status of every query about the argument; CL_SUCCESS: queries return the
+                     values above */
 } fake_argument;
 
 typedef struct fake_kernel {
@@ -39,7 +40,7 @@ typedef struct fake_program {
     const char *log;
 } fake_program;
 
-/* The call of the runtime that fails, counted from 1; 0: none. */
+/* The number of the call that fails, from 1; 0: none. */
 static size_t failing_call;
 static size_t calls;
 static int live_kernels;
@@ -317,7 +318,7 @@ static void test_round_trip(void **state)
     assert_null(answers);
 }
 
-static void test_what_was_not_recorded_is_missed(void **state)
+static void test_unrecorded_read_is_a_miss(void **state)
 {
     (void)state;
     recording r = {0};
@@ -360,7 +361,7 @@ static void test_program_without_kernels(void **state)
     kilni_opencl_answers_free(&answers);
 }
 
-/* The result is usable or absent, and no kernel is leaked. */
+/* A call of the runtime fails: the result is usable or absent, and no kernel is leaked. */
 static void test_runtime_that_fails(void **state)
 {
     (void)state;
@@ -426,7 +427,7 @@ static void test_failing_allocations(void **state)
 
 /* ---- bytes that were not recorded ---- */
 
-/* Decodes the bytes; if that succeeds, every answer lies inside of them. */
+/* Decodes the bytes. If that succeeds, every answer must lie within them. */
 static kiln_status look_at(const void *bytes, size_t size)
 {
     kiln_entry *entry = entry_of(bytes, size, "");
@@ -459,7 +460,7 @@ static void test_every_altered_byte(void **state)
             bytes[i] ^= changes[c];
         }
     }
-    /* Every change of the version, or of a length, is detected. */
+    /* Every change of the version or of a length must be detected. Other changes may be. */
     assert_true(corrupt >= 4 * sizeof changes);
     assert_int_equal(look_at(bytes, r.size), KILN_OK);
     free_recording(&r);
@@ -473,7 +474,7 @@ static void test_every_truncation(void **state)
     for (size_t size = 0; size < r.size; size++) {
         assert_int_equal(look_at(r.bytes, size), KILN_E_CORRUPT);
     }
-    /* Also with one byte too many. */
+    /* One byte too many is detected too. */
     unsigned char *longer = calloc(1, r.size + 1);
     assert_non_null(longer);
     memcpy(longer, r.bytes, r.size);
@@ -482,15 +483,15 @@ static void test_every_truncation(void **state)
     free_recording(&r);
 }
 
-/* Counts that would need more than all memory. */
-static void test_absurd_counts(void **state)
+/* The counts would need more memory than exists. */
+static void test_oversized_counts(void **state)
 {
     (void)state;
     unsigned char bytes[64] = {1};
     memset(bytes + 4, 0xff, 4);
     assert_int_equal(look_at(bytes, 8), KILN_E_CORRUPT);
     assert_int_equal(look_at(bytes, sizeof bytes), KILN_E_CORRUPT);
-    /* One kernel without a name, with empty attributes, and with that many arguments. */
+    /* One kernel that has no name, empty attributes, and that many arguments. */
     unsigned char one[4 * 8] = {1};
     one[4] = 1;
     memset(one + 4 * 5, 0xff, 4);
@@ -513,20 +514,20 @@ static void test_reply(void **state)
     static const char value[] = "four";
     char room[8] = "xxxxxxx";
     size_t size = 99;
-    assert_int_equal(kilni_opencl_reply(value, 5, 0, NULL, NULL), CL_SUCCESS);
-    assert_int_equal(kilni_opencl_reply(value, 5, 0, NULL, &size), CL_SUCCESS);
+    assert_int_equal(kilni_opencl_return_info(value, 5, 0, NULL, NULL), CL_SUCCESS);
+    assert_int_equal(kilni_opencl_return_info(value, 5, 0, NULL, &size), CL_SUCCESS);
     assert_int_equal(size, 5);
     size = 99;
-    assert_int_equal(kilni_opencl_reply(value, 5, 4, room, &size), CL_INVALID_VALUE);
+    assert_int_equal(kilni_opencl_return_info(value, 5, 4, room, &size), CL_INVALID_VALUE);
     assert_int_equal(size, 99);
     assert_string_equal(room, "xxxxxxx");
-    assert_int_equal(kilni_opencl_reply(value, 5, 5, room, NULL), CL_SUCCESS);
+    assert_int_equal(kilni_opencl_return_info(value, 5, 5, room, NULL), CL_SUCCESS);
     assert_memory_equal(room, "four\0xx", 8);
-    assert_int_equal(kilni_opencl_reply(value, 4, 8, room, &size), CL_SUCCESS);
+    assert_int_equal(kilni_opencl_return_info(value, 4, 8, room, &size), CL_SUCCESS);
     assert_int_equal(size, 4);
-    assert_int_equal(kilni_opencl_reply(NULL, 0, 0, room, &size), CL_SUCCESS);
+    assert_int_equal(kilni_opencl_return_info(NULL, 0, 0, room, &size), CL_SUCCESS);
     assert_int_equal(size, 0);
-    assert_int_equal(kilni_opencl_reply(NULL, 0, 0, NULL, &size), CL_SUCCESS);
+    assert_int_equal(kilni_opencl_return_info(NULL, 0, 0, NULL, &size), CL_SUCCESS);
 }
 
 /* ---- the answers of real runtimes ---- */
@@ -578,7 +579,7 @@ static void assert_same_kernel(const cl_icd_dispatch *cl, const kilni_opencl_ans
     assert_int_equal(
         cl->clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL),
         CL_SUCCESS);
-    /* Also one beyond the last. */
+    /* The last index is beyond the kernel's arguments. */
     for (cl_uint i = 0; i <= arguments; i++) {
         assert_same_argument(cl, answers, kernel, name, i);
     }
@@ -629,13 +630,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_what_was_not_recorded_is_missed),
+        cmocka_unit_test(test_unrecorded_read_is_a_miss),
         cmocka_unit_test(test_program_without_kernels),
         cmocka_unit_test(test_runtime_that_fails),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_every_altered_byte),
         cmocka_unit_test(test_every_truncation),
-        cmocka_unit_test(test_absurd_counts),
+        cmocka_unit_test(test_oversized_counts),
         cmocka_unit_test(test_unknown_version),
         cmocka_unit_test(test_reply),
         cmocka_unit_test(test_real_runtimes),

@@ -40,7 +40,7 @@ static struct {
 
 static cl_icd_dispatch real;
 
-/* Whether a call must fail. */
+/* Returns whether a call must fail. */
 static bool fails(const char *name)
 {
     if (!fault.name || strcmp(fault.name, name) != 0) {
@@ -216,7 +216,7 @@ static void *launch(void *user)
     return NULL;
 }
 
-/* Threads set the arguments of one kernel, one after the other. */
+/* Threads set the arguments of the same kernel, one thread after the other. */
 static void check_threads_launch_one_kernel(fixture *f)
 {
     enter(f);
@@ -256,8 +256,8 @@ static bool has_part(const kiln_key *key, const char *name)
     return false;
 }
 
-/* Keys contain platform, device, driver and source. */
-static void check_keys_say_all(fixture *f)
+/* Keys contain the platform, the device, the driver and the source. */
+static void check_keys_contain_all_inputs(fixture *f)
 {
     enter(f);
     kiln_program_desc *desc = describe(f, affine, "-DSHIFT=5");
@@ -270,7 +270,7 @@ static void check_keys_say_all(fixture *f)
     leave(f);
 }
 
-static void check_says_what_is_kept(fixture *f)
+static void check_reports_what_is_kept(fixture *f)
 {
     enter(f);
     kiln_program_desc *desc = describe(f, affine, "-DSHIFT=5"),
@@ -454,8 +454,8 @@ static kiln_program_desc *describe_link(fixture *f, const char *options)
     return desc;
 }
 
-/* The function fails once, and everything in memory is evicted; then it fails always, and the
- * second failure is reported. */
+/* If the function fails once, everything in memory is evicted and the call succeeds. If it always
+ * fails, its second failure is reported. */
 static void check_fault(fixture *f, const char *function, cl_int error, cl_uint number)
 {
     char options[64];
@@ -479,7 +479,8 @@ static void check_fault(fixture *f, const char *function, cl_int error, cl_uint 
     assert_int_equal(programs_in_memory(f), 1);
     kiln_kernel_release(&kernel);
 
-    /* A lasting failure is reported; what is in the store needs no link. */
+    /* A lasting failure is reported, unless the store has the linked program, which needs no
+     * link. */
     assert_int_equal(kiln_program_context_drain(f->context, DRAIN_NS), KILN_OK);
     kiln_program_context_clear(f->context);
     arm(function, error, 1000);
@@ -525,7 +526,7 @@ static void check_devices(fixture *f)
     kiln_opencl_device_free(&device);
     assert_null(kiln_opencl_ops(NULL));
 
-    /* Variables that the application names are a part of each key. */
+    /* Variables that the application names are parts of each key. */
     static const char *const more[] = {"KILN_TEST_*", NULL};
     const kiln_opencl_device_params params = {.struct_size = sizeof params, .more = more};
     assert_int_equal(kiln_opencl_device_new(context, id, &params, &device, NULL), KILN_OK);
@@ -579,8 +580,8 @@ static void on_each_platform(void (*check)(fixture *f))
     }
 
 ON_EACH_PLATFORM(threads_launch_one_kernel)
-ON_EACH_PLATFORM(keys_say_all)
-ON_EACH_PLATFORM(says_what_is_kept)
+ON_EACH_PLATFORM(keys_contain_all_inputs)
+ON_EACH_PLATFORM(reports_what_is_kept)
 ON_EACH_PLATFORM(linked_programs)
 ON_EACH_PLATFORM(link_that_fails)
 ON_EACH_PLATFORM(images_with_constants)
@@ -606,8 +607,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_launch_one_kernel),
-        cmocka_unit_test(test_keys_say_all),
-        cmocka_unit_test(test_says_what_is_kept),
+        cmocka_unit_test(test_keys_contain_all_inputs),
+        cmocka_unit_test(test_reports_what_is_kept),
         cmocka_unit_test(test_linked_programs),
         cmocka_unit_test(test_link_that_fails),
         cmocka_unit_test(test_images_with_constants),

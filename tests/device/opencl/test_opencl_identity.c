@@ -109,7 +109,7 @@ static kiln_key *environment_key(const char *platform_name, const char *const *m
     return finish(builder);
 }
 
-/* Returns how many parts have the name, and the last one of them. */
+/* Returns how many parts have this name, and the last such part. */
 static size_t find_part(const kiln_key *key, const char *name, kiln_key_part *ret_part)
 {
     size_t count = 0;
@@ -148,14 +148,14 @@ static void has_all_parts(void **state)
         cl_device_type type;
         assert_int_equal(clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL), 0);
         assert_int_equal(find_part(key, "cpu", &part), type & CL_DEVICE_TYPE_CPU ? 1 : 0);
-        /* At least the driver's library and the C library. */
+        /* The parts include at least the driver's library and the C library. */
         assert_true(find_part(key, "driver.file", &part) >= 2);
         assert_int_equal(find_part(key, "device.partition", &part), 0);
         kiln_key_release(&key);
     }
 }
 
-static void is_the_same_each_time(void **state)
+static void is_repeatable(void **state)
 {
     (void)state;
     need_platforms();
@@ -190,8 +190,8 @@ static void distinguishes_platforms(void **state)
     kiln_key_release(&two);
 }
 
-/* No part may contain the folder of the driver, so that equal installations share entries. */
-static void holds_no_folder_of_the_driver(void **state)
+/* No part contains the folder of the driver, so that equal installations share entries. */
+static void contains_no_folder_of_the_driver(void **state)
 {
     (void)state;
     need_platforms();
@@ -217,7 +217,8 @@ static void holds_no_folder_of_the_driver(void **state)
 
 #if defined(__x86_64__)
 
-/* Replaces glibc's function in this program, which exports it. */
+/* The return type of a function of glibc. This program replaces that function by exporting one with
+ * the same name. */
 typedef struct cpuid_leaf {
     unsigned offered[4], used[4];
 } cpuid_leaf;
@@ -323,7 +324,7 @@ static void distinguishes_sub_devices_from_their_root(void **state)
         tried++;
     }
     if (tried == 0) {
-        print_message("no device can be cut in parts: skipped\n");
+        print_message("no device can be partitioned: skipped\n");
         skip();
     }
 }
@@ -353,7 +354,7 @@ static void lists_driver_files_sorted(void **state)
     }
 }
 
-static void has_what_known_compilers_load(void **state)
+static void contains_files_of_known_compilers(void **state)
 {
     (void)state;
     static const struct {
@@ -392,7 +393,7 @@ static void has_what_known_compilers_load(void **state)
         kiln_key_release(&key);
     }
     if (tried == 0) {
-        print_message("neither PoCL nor Intel's runtime is here: skipped\n");
+        print_message("neither PoCL nor Intel's runtime is installed: skipped\n");
         skip();
     }
 }
@@ -413,7 +414,7 @@ static int keys_differ(const char *platform, const char *const *more, const char
     return differ;
 }
 
-static void counts_variables_that_steer_compilers(void **state)
+static void contains_variables_that_affect_compilers(void **state)
 {
     (void)state;
     static const struct {
@@ -496,7 +497,7 @@ static void put(const char *path, const char *content)
     assert_int_equal(fclose(file), 0);
 }
 
-static void counts_configuration_files(void **state)
+static void contains_configuration_files(void **state)
 {
     (void)state;
     char folder[64], before[4096];
@@ -602,8 +603,8 @@ static void reports_driver_files(void **state)
     assert_true(count >= 2);
 }
 
-/* What may differ in another process, such as its C library, is not one of the driver's own
- * files. */
+/* Libraries that may differ in a different process, such as the C library, are not reported as the
+ * driver's own files. */
 static void reports_own_driver_files(void **state)
 {
     (void)state;
@@ -719,7 +720,8 @@ static void survives_damaged_libraries(void **state)
     assert_int_equal(remove(path), 0);
 }
 
-/* The description is the same on each core: a child is bound to each in turn. */
+/* The processor's description is the same on each core. A child process runs on each core in
+ * turn. */
 static void describes_the_processor_alike_on_each_core(void **state)
 {
     (void)state;
@@ -750,16 +752,16 @@ static void has_a_row_for_each_driver(void **state)
 {
     (void)state;
     assert_int_equal(kilni_opencl_traits_of("Portable Computing Language")->capture_cost,
-                     KILN_CAPTURE_DEAR);
+                     KILN_CAPTURE_EXPENSIVE);
     assert_int_equal(kilni_opencl_traits_of("Intel(R) OpenCL")->capture_cost, KILN_CAPTURE_CHEAP);
     assert_true(kilni_opencl_traits_of("Intel(R) OpenCL")->rebuild_is_no_op);
     assert_null(kilni_opencl_traits_of("Intel(R) OpenC")->platform_name);
     assert_null(kilni_opencl_traits_of(NULL)->platform_name);
-    assert_int_equal(kilni_opencl_traits_of(NULL)->capture_cost, KILN_CAPTURE_DEAR);
+    assert_int_equal(kilni_opencl_traits_of(NULL)->capture_cost, KILN_CAPTURE_EXPENSIVE);
 }
 
-/* The table's values for reference counts match the drivers here. */
-static void counts_references_as_the_drivers_do(void **state)
+/* Kiln's table of how drivers count references agrees with the drivers of this machine. */
+static void reference_counts_match_the_drivers(void **state)
 {
     (void)state;
     need_platforms();
@@ -797,16 +799,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_all_parts),
-        cmocka_unit_test(is_the_same_each_time),
+        cmocka_unit_test(is_repeatable),
         cmocka_unit_test(distinguishes_platforms),
-        cmocka_unit_test(holds_no_folder_of_the_driver),
+        cmocka_unit_test(contains_no_folder_of_the_driver),
         cmocka_unit_test(distinguishes_sub_devices_from_their_root),
         cmocka_unit_test(distinguishes_processors_by_what_libm_uses),
         cmocka_unit_test(lists_driver_files_sorted),
-        cmocka_unit_test(has_what_known_compilers_load),
-        cmocka_unit_test(counts_variables_that_steer_compilers),
+        cmocka_unit_test(contains_files_of_known_compilers),
+        cmocka_unit_test(contains_variables_that_affect_compilers),
         cmocka_unit_test(distinguishes_values),
-        cmocka_unit_test(counts_configuration_files),
+        cmocka_unit_test(contains_configuration_files),
         cmocka_unit_test(reports_the_environment),
         cmocka_unit_test(reports_driver_files),
         cmocka_unit_test(reports_own_driver_files),
@@ -814,7 +816,7 @@ int main(void)
         cmocka_unit_test(survives_damaged_libraries),
         cmocka_unit_test(describes_the_processor_alike_on_each_core),
         cmocka_unit_test(has_a_row_for_each_driver),
-        cmocka_unit_test(counts_references_as_the_drivers_do),
+        cmocka_unit_test(reference_counts_match_the_drivers),
     };
     return cmocka_run_group_tests_name("opencl_identity", tests, find_platforms, NULL);
 }

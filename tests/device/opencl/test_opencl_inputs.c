@@ -10,12 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/opencl/build_key.h"
 #include "device/opencl/inputs.h"
 #include "support/failing_malloc.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* ---- what one build's inputs come to ---- */
+/* ---- the inputs of one build ---- */
 
 typedef struct outcome {
     kiln_status status;
@@ -68,7 +69,8 @@ static bool has_part(const kiln_key *key, const char *name)
     return has;
 }
 
-/* A build that may read files has a key with a driver that can be watched, and no key with others.
+/* With a driver that can be watched, a build that may read files has a key. With any other driver
+ * it has none.
  */
 static void expect_reads(const char *code, size_t size, const char *options, bool may_read)
 {
@@ -107,7 +109,7 @@ static int same_key(const char *a, const char *a_options, const char *b, const c
 
 /* ---- texts ---- */
 
-static void knows_what_may_read(void **state)
+static void recognizes_sources_that_may_read_files(void **state)
 {
     (void)state;
     static const struct {
@@ -157,7 +159,7 @@ static void knows_what_may_read(void **state)
     expect_reads(hidden, sizeof hidden, NULL, true);
 }
 
-static void knows_what_reads_nothing(void **state)
+static void recognizes_sources_that_read_no_files(void **state)
 {
     (void)state;
     static const struct {
@@ -192,7 +194,7 @@ static void knows_what_reads_nothing(void **state)
     }
 }
 
-static void refuses_what_cannot_be_told(void **state)
+static void refuses_unknown_inputs(void **state)
 {
     (void)state;
     static const struct {
@@ -237,7 +239,7 @@ static void refuses_what_cannot_be_told(void **state)
     expect_refused("CAT(__TIM, E, __)", "-DCAT(a,b,c)=a##b##c", "__TIME__");
 }
 
-static void names_the_place_where_a_file_name_is_used(void **state)
+static void includes_the_working_directory_if_a_file_name_is_used(void **state)
 {
     (void)state;
     static const char *const codes[] = {"constant char *f = __FILE__;\n",
@@ -258,7 +260,7 @@ static void names_the_place_where_a_file_name_is_used(void **state)
 
 /* ---- options ---- */
 
-static void takes_known_options(void **state)
+static void accepts_known_options(void **state)
 {
     (void)state;
     static const char *const options[] = {
@@ -329,7 +331,7 @@ static void refuses_unknown_options(void **state)
     }
 }
 
-static void takes_options_from_variables(void **state)
+static void accepts_options_from_variables(void **state)
 {
     (void)state;
     setenv("POCL_EXTRA_BUILD_FLAGS", "-DNAME=<h.h> -I a", 1);
@@ -343,7 +345,7 @@ static void takes_options_from_variables(void **state)
 
 /* ---- keys ---- */
 
-static void keeps_inputs_apart(void **state)
+static void distinguishes_inputs(void **state)
 {
     (void)state;
     assert_true(same_key("a", "-w", "a", "-w"));
@@ -353,7 +355,7 @@ static void keeps_inputs_apart(void **state)
     assert_true(same_key("#include \"h.h\"\n", NULL, "#include \"h.h\"\n", NULL));
 }
 
-static void takes_intermediate_language_as_it_is(void **state)
+static void does_not_scan_intermediate_language(void **state)
 {
     (void)state;
     const kiln_program_source source = {.struct_size = sizeof source,
@@ -380,7 +382,7 @@ static outcome inputs_with_header(const char *name, const char *text)
     return inputs_of_source(&source, &headers, true);
 }
 
-static void counts_embedded_headers(void **state)
+static void includes_embedded_headers(void **state)
 {
     (void)state;
     outcome one = inputs_with_header("e.h", "int a;"), other = inputs_with_header("e.h", "int b;");
@@ -410,6 +412,63 @@ static kiln_key *key_of_text(const char *text)
     return key;
 }
 
+/* ---- the whole key of a build ---- */
+
+static kiln_key *build_key(const char *platform, const char *code)
+{
+    kiln_key *identity = key_of_text("device"), *key = NULL;
+    const kilni_opencl_site site = {.identity = identity, .platform_name = platform};
+    const kiln_program_source source = {.struct_size = sizeof source,
+                                        .form = KILN_SOURCE_TEXT,
+                                        .code = {.data = code, .size = strlen(code)}};
+    const kilni_opencl_constants constants = {0};
+    kilni_opencl_texts unused;
+    assert_int_equal(kilni_opencl_build_key(&site, &source, &constants, &unused, &key, NULL),
+                     KILN_OK);
+    kiln_key_release(&identity);
+    return key;
+}
+
+/* Intel's compiler compares folders by paths that it derives from PWD. */
+static void includes_pwd(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *platform, *code;
+        bool counts;
+    } cases[] = {
+        {"Intel(R) OpenCL", "#include <h.h>", true},
+        {"Intel(R) OpenCL", "kernel void k(void) {}", false},
+        {"Portable Computing Language", "#include <h.h>", false},
+    };
+    char link[] = "/tmp/kiln-spelled-XXXXXX", *here = getcwd(NULL, 0);
+    char *before = getenv("PWD") ? strdup(getenv("PWD")) : NULL;
+    assert_non_null(mkdtemp(link));
+    assert_int_equal(rmdir(link), 0);
+    assert_int_equal(symlink(here, link), 0);
+    const char *const plain[] = {here, "/tmp", "tmp"};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        unsetenv("PWD");
+        kiln_key *without = build_key(cases[i].platform, cases[i].code);
+        for (size_t p = 0; p < COUNT(plain); p++) {
+            setenv("PWD", plain[p], 1);
+            kiln_key *same = build_key(cases[i].platform, cases[i].code);
+            assert_true(kiln_key_equals(same, without));
+            kiln_key_release(&same);
+        }
+        setenv("PWD", link, 1);
+        kiln_key *spelled = build_key(cases[i].platform, cases[i].code);
+        assert_int_equal(kiln_key_equals(spelled, without), !cases[i].counts);
+        assert_int_equal(has_part(spelled, "env.PWD"), cases[i].counts);
+        kiln_key_release(&spelled);
+        kiln_key_release(&without);
+    }
+    assert_int_equal(before ? setenv("PWD", before, 1) : unsetenv("PWD"), 0);
+    assert_int_equal(unlink(link), 0);
+    free(before);
+    free(here);
+}
+
 static kiln_status link_inputs(const char *options, size_t count, const kiln_key *const *inputs,
                                kiln_key **ret_key)
 {
@@ -426,7 +485,7 @@ static kiln_status link_inputs(const char *options, size_t count, const kiln_key
     return status;
 }
 
-static void keeps_links_apart(void **state)
+static void distinguishes_links(void **state)
 {
     (void)state;
     kiln_key *a = key_of_text("a"), *b = key_of_text("b");
@@ -489,7 +548,7 @@ static kiln_status try_everything(void)
     return status;
 }
 
-static void survives_want_of_memory(void **state)
+static void survives_out_of_memory(void **state)
 {
     (void)state;
     assert_int_equal(try_everything(), KILN_OK);
@@ -508,19 +567,20 @@ static void survives_want_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(knows_what_may_read),
-        cmocka_unit_test(knows_what_reads_nothing),
-        cmocka_unit_test(refuses_what_cannot_be_told),
-        cmocka_unit_test(names_the_place_where_a_file_name_is_used),
-        cmocka_unit_test(takes_known_options),
+        cmocka_unit_test(recognizes_sources_that_may_read_files),
+        cmocka_unit_test(recognizes_sources_that_read_no_files),
+        cmocka_unit_test(refuses_unknown_inputs),
+        cmocka_unit_test(includes_the_working_directory_if_a_file_name_is_used),
+        cmocka_unit_test(accepts_known_options),
         cmocka_unit_test(refuses_unknown_options),
-        cmocka_unit_test(takes_options_from_variables),
-        cmocka_unit_test(keeps_inputs_apart),
-        cmocka_unit_test(takes_intermediate_language_as_it_is),
-        cmocka_unit_test(counts_embedded_headers),
-        cmocka_unit_test(keeps_links_apart),
+        cmocka_unit_test(accepts_options_from_variables),
+        cmocka_unit_test(distinguishes_inputs),
+        cmocka_unit_test(does_not_scan_intermediate_language),
+        cmocka_unit_test(includes_embedded_headers),
+        cmocka_unit_test(includes_pwd),
+        cmocka_unit_test(distinguishes_links),
         cmocka_unit_test(refuses_link_options_that_may_name_files),
-        cmocka_unit_test(survives_want_of_memory),
+        cmocka_unit_test(survives_out_of_memory),
     };
     return cmocka_run_group_tests_name("opencl_inputs", tests, NULL, NULL);
 }

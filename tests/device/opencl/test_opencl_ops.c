@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How OpenCL's device ops handle what drivers return, and what drivers lack. The drivers' functions
- * are the test's own.
+ * How OpenCL's device ops handle what drivers return, and functions that drivers lack. The test
+ * implements the functions of the driver.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,15 +16,15 @@
 
 #include <kiln/entry.h>
 
-#include "device/opencl/ops.h"
+#include "device/opencl/device_ops.h"
 
-static int handle; /* of all programs */
+static int handle; /* the handle of all programs */
 static int live;
 static cl_int answer;           /* the result of the call under test */
 static char source_begins;      /* the first character of the source */
 static const char *built_with;  /* the options */
-static cl_uint device_count;    /* of all programs */
-static const size_t bytes = 77; /* of their binaries */
+static cl_uint device_count;    /* the number of devices of each program */
+static const size_t bytes = 77; /* the size of each binary */
 static int kernel_handle;
 static int live_kernels;
 
@@ -160,7 +160,7 @@ typedef kiln_status (*step_fn)(void *device, const kiln_program_source *source, 
 
 static const kiln_spec_constant constant = {1, {"7", 1}};
 
-/* What a build and a compilation return; @has_log if there was a program, which has a log. */
+/* Checks what a build and a compilation return; @has_log: they made a program, which has a log. */
 static void check_steps(const kiln_program_source *source, kiln_status expected, bool has_log)
 {
     const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
@@ -186,7 +186,7 @@ static void test_no_intermediate_language(void **state)
         .struct_size = sizeof source, .form = KILN_SOURCE_IL, .code = {"il", 2}};
     functions.clCreateProgramWithIL = NULL;
     check_steps(&source, KILN_E_UNSUPPORTED, false);
-    /* Through a loader that has the function, for a driver that lacks it. */
+    /* The loader has the function, but the driver lacks it. */
     functions.clCreateProgramWithIL = create_with_il;
     answer = CL_INVALID_OPERATION;
     check_steps(&source, KILN_E_UNSUPPORTED, false);
@@ -201,8 +201,8 @@ static void test_no_intermediate_language(void **state)
 static const kiln_program_source text_source = {
     .struct_size = sizeof text_source, .form = KILN_SOURCE_TEXT, .code = {"c", 1}};
 
-/* The error that a driver returns, and its cause: the source, a lack of resources, or the driver
- * itself. */
+/* Errors that a driver returns, and whether the source, a lack of resources, or the driver is the
+ * cause. */
 static const struct {
     cl_int error;
     kiln_status status;
@@ -224,7 +224,7 @@ static const struct {
     {CL_INVALID_PROGRAM, KILN_E_IO},
 };
 
-static void test_answers_of_drivers(void **state)
+static void test_errors_of_drivers(void **state)
 {
     (void)state;
     const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
@@ -257,7 +257,7 @@ static void test_kernels(void **state)
     assert_int_equal(live_kernels, 0);
 }
 
-/* A program of several devices has as many binaries. */
+/* A program for several devices has a binary for each of them. */
 static void test_bytes_of_programs(void **state)
 {
     (void)state;
@@ -272,7 +272,8 @@ static void test_bytes_of_programs(void **state)
     assert_int_equal(ops->program_bytes(&device, &handle), 0);
 }
 
-/* OpenCL takes a length of 0 to mean text that ends with a zero byte, and there is none. */
+/* OpenCL takes a length of 0 to mean that the text ends with a zero byte, but an empty source has
+ * no zero byte. */
 static void test_empty_source(void **state)
 {
     (void)state;
@@ -292,7 +293,7 @@ static void test_empty_source(void **state)
     assert_null(log);
 }
 
-/* Programs made from binaries may rely on that. */
+/* Programs that are made from binaries may need the options. */
 static void test_binaries_are_built_with_their_options(void **state)
 {
     (void)state;
@@ -321,7 +322,7 @@ static void test_binaries_are_built_with_their_options(void **state)
     kiln_key_builder_free(&builder);
 }
 
-static void test_one_device_that_was_given_twice_is_interchangeable(void **state)
+static void test_a_device_is_interchangeable_with_itself(void **state)
 {
     (void)state;
     static int contexts[2], devices[2];
@@ -341,12 +342,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_intermediate_language),
-        cmocka_unit_test(test_answers_of_drivers),
+        cmocka_unit_test(test_errors_of_drivers),
         cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_bytes_of_programs),
         cmocka_unit_test(test_empty_source),
         cmocka_unit_test(test_binaries_are_built_with_their_options),
-        cmocka_unit_test(test_one_device_that_was_given_twice_is_interchangeable),
+        cmocka_unit_test(test_a_device_is_interchangeable_with_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/opencl/ops.h"
+#include "device/opencl/device_ops.h"
 #include "device/opencl/traits.h"
 #include "program/context.h"
 #include "support/get_program.h"
@@ -31,7 +31,7 @@ typedef struct counted_ops {
     kiln_device_ops ops; /* first */
     const kiln_device_ops *real;
     int builds, loads, captures, programs;
-    const char *changed_header; /* contains 2 once a build has begun; NULL: there is none */
+    const char *changed_header; /* a header that contains 2 once a build has begun; NULL: none */
 } counted_ops;
 
 static counted_ops counted;
@@ -252,8 +252,8 @@ static void check_unknown_kernel(fixture *f)
     leave(f);
 }
 
-/* With __TIME__ every build differs: nothing is shared, and everything works. */
-static void check_source_with_a_word_of_time(fixture *f)
+/* Each build of a source with __TIME__ differs, so no result is shared, but every build works. */
+static void check_source_with_time(fixture *f)
 {
     static const char timed[] = "constant char when[] = __TIME__;\n"
                                 "kernel void affine(global int *out, int factor)\n"
@@ -270,8 +270,8 @@ static void check_source_with_a_word_of_time(fixture *f)
     leave(f);
 }
 
-/* A header that changes after its build has begun, before it is read: what was built is of the
- * header as it was read, and is found again for that one alone. */
+/* A header changes after the build has begun and before the build reads it. The result belongs to
+ * the content that was read, and is found again only for that content. */
 static void check_changing_header(fixture *f)
 {
     static const char including[] = "#include \"shift.h\"\n"
@@ -317,7 +317,7 @@ static void check_empty_source(fixture *f)
     counted.ops.release_program(&f->device, program);
 }
 
-/* Variables that the application names are a part of the key. */
+/* Variables that the application names are parts of the key. */
 static void check_named_variables(fixture *f)
 {
     static const char *const names[] = {"KILN_TEST_*", NULL};
@@ -336,7 +336,7 @@ static void check_named_variables(fixture *f)
     leave(f);
 }
 
-/* The driver itself refuses: a valid entry whose binary is invalid. */
+/* The driver refuses the invalid binary of a valid entry. */
 static void check_refused_binary(fixture *f)
 {
     kiln_key_builder *builder = NULL;
@@ -397,7 +397,7 @@ ON_EACH_PLATFORM(second_context)
 ON_EACH_PLATFORM(stored_entry)
 ON_EACH_PLATFORM(failing_build)
 ON_EACH_PLATFORM(unknown_kernel)
-ON_EACH_PLATFORM(source_with_a_word_of_time)
+ON_EACH_PLATFORM(source_with_time)
 ON_EACH_PLATFORM(changing_header)
 ON_EACH_PLATFORM(empty_source)
 ON_EACH_PLATFORM(named_variables)
@@ -420,14 +420,10 @@ static int forget_platforms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_second_context),
-        cmocka_unit_test(test_stored_entry),
-        cmocka_unit_test(test_failing_build),
-        cmocka_unit_test(test_unknown_kernel),
-        cmocka_unit_test(test_source_with_a_word_of_time),
-        cmocka_unit_test(test_changing_header),
-        cmocka_unit_test(test_empty_source),
-        cmocka_unit_test(test_named_variables),
+        cmocka_unit_test(test_second_context),   cmocka_unit_test(test_stored_entry),
+        cmocka_unit_test(test_failing_build),    cmocka_unit_test(test_unknown_kernel),
+        cmocka_unit_test(test_source_with_time), cmocka_unit_test(test_changing_header),
+        cmocka_unit_test(test_empty_source),     cmocka_unit_test(test_named_variables),
         cmocka_unit_test(test_refused_binary),
     };
     return cmocka_run_group_tests(tests, find_platforms, forget_platforms);

@@ -172,7 +172,7 @@ static void assert_bytes(kiln_bytes bytes, const void *expected, size_t size)
 
 /* ---- a request contains its build ---- */
 
-static void test_a_request_holds_the_whole_build(void **state)
+static void test_a_request_contains_the_whole_build(void **state)
 {
     (void)state;
     scene s;
@@ -270,7 +270,7 @@ static void test_the_floating_point_mode_is_included(void **state)
 
 /* ---- its key ---- */
 
-static void test_a_request_has_a_key_of_its_own(void **state)
+static void test_a_request_has_a_separate_key(void **state)
 {
     (void)state;
     scene s;
@@ -375,7 +375,7 @@ static void test_variables_are_included_unless_they_load_code(void **state)
 
 /* ---- builds that cannot be requested ---- */
 
-static void test_devices_without_a_place_are_refused(void **state)
+static void test_sub_devices_and_unlisted_devices_are_refused(void **state)
 {
     (void)state;
     scene s;
@@ -395,7 +395,7 @@ static void test_devices_without_a_place_are_refused(void **state)
 
 /* ---- invalid requests ---- */
 
-/* One part of a hand-made request. */
+/* A part of a request that the test makes. */
 typedef struct hand_part {
     const char *name;
     const void *bytes;
@@ -542,8 +542,8 @@ static void test_requests_expire(void **state)
     kiln_entry_release(&old);
 }
 
-/* A request that is cut anywhere is invalid. */
-static void test_cut_requests_are_refused(void **state)
+/* A request that is truncated at any byte is invalid. */
+static void test_truncated_requests_are_refused(void **state)
 {
     (void)state;
     scene s;
@@ -583,7 +583,7 @@ static void test_no_memory_for_making(void **state)
             kiln_entry_release(&request);
             break;
         }
-        /* The device's text is only for display: a request works without it. */
+        /* The device's text is only displayed: a request works without it. */
         if (status == KILN_OK) {
             assert_true(kilni_opencl_request_is_open(request));
             kiln_entry_release(&request);
@@ -621,19 +621,19 @@ static void test_no_memory_for_reading(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_request_holds_the_whole_build),
+        cmocka_unit_test(test_a_request_contains_the_whole_build),
         cmocka_unit_test(test_no_options_are_not_empty_options),
         cmocka_unit_test(test_intermediate_language_is_kept),
         cmocka_unit_test(test_the_floating_point_mode_is_included),
-        cmocka_unit_test(test_a_request_has_a_key_of_its_own),
+        cmocka_unit_test(test_a_request_has_a_separate_key),
         cmocka_unit_test(test_a_decoded_request_has_the_key_of_its_build),
         cmocka_unit_test(test_variables_are_included_unless_they_load_code),
-        cmocka_unit_test(test_devices_without_a_place_are_refused),
+        cmocka_unit_test(test_sub_devices_and_unlisted_devices_are_refused),
         cmocka_unit_test(test_requests_without_a_part_are_refused),
         cmocka_unit_test(test_requests_with_wrong_parts_are_refused),
         cmocka_unit_test(test_a_request_that_was_given_up_is_not_open),
         cmocka_unit_test(test_requests_expire),
-        cmocka_unit_test(test_cut_requests_are_refused),
+        cmocka_unit_test(test_truncated_requests_are_refused),
         cmocka_unit_test(test_no_memory_for_making),
         cmocka_unit_test(test_no_memory_for_reading),
     };

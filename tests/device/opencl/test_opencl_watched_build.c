@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the drivers of this machine read is seen, as far as it decides their builds.
+ * Every read of this machine's drivers that affects a build is recorded.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,18 +10,25 @@
 #include <cmocka.h>
 
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CL/cl.h>
 
+#include <kiln/nvrtc.h>
+#include <kiln/opencl.h>
+
 #include "device/opencl/binary.h"
 #include "device/opencl/inputs.h"
+#include "device/opencl/stored.h"
 #include "device/opencl/watched_build.h"
-#include "device/watch/reads.h"
+#include "device/watch/changed_files.h"
+#include "os/os.h"
 #include "support/opencl_platforms.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -119,8 +126,9 @@ static bool hold(const opencl_platform *platform, const kilni_text *reads)
     return status == KILN_OK;
 }
 
-/* Of a build that must be one that can be kept. */
-static kilni_text watch_well(const opencl_platform *platform, const char *code, const char *options)
+/* Watches a build whose result must be cacheable, and returns its reads. */
+static kilni_text watch_cacheable(const opencl_platform *platform, const char *code,
+                                  const char *options)
 {
     kilni_text reads = {0};
     const char *why = NULL;
@@ -168,6 +176,7 @@ static const read_case cases[] = {
     {"include/h.h", "#include <h.h>", NULL},
     {"@/h.h", "#include \"h.h\"", NULL},
     {"@/h.h", "#include <h.h>", NULL},
+    {"@/tempfile_common.h", "#include \"tempfile_common.h\"", NULL},
     {"h.h", "#import <h.h>", NULL},
     {"h.h", "#include N", "-DN=<h.h>"},
     {"x/h.h", "#define S(a) T(a)\n#define T(a) #a\n#include S(P/h.h)", "-D P=x"},
@@ -181,10 +190,11 @@ static const read_case cases[] = {
 static const char *const places[] = {"h.h",       "x/h.h",   "y/h.h",       "x y/h.h",
                                      " x y /h.h", "x/x/h.h", "include/h.h", "@/h.h"};
 
-/* Wherever another header of that name comes to be: if it makes a difference to the driver, the
- * reads do not hold any more. */
-static void check_other_places(const opencl_platform *platform, const char *code,
-                               const char *options, const char *own_path, const kilni_text *reads)
+/* Creates a second header of that name in each other place. If this changes the driver's result,
+ * the recorded reads must no longer hold. */
+static void check_competing_headers(const opencl_platform *platform, const char *code,
+                                    const char *options, const char *own_path,
+                                    const kilni_text *reads)
 {
     for (size_t i = 0; i < COUNT(places); i++) {
         char path[256];
@@ -211,14 +221,14 @@ static bool check_case(const opencl_platform *platform, const read_case *of)
     put(path, "#define FOUND 1\n");
     const bool is_found = builds(platform, code, of->options);
     if (is_found) {
-        kilni_text reads = watch_well(platform, code, of->options);
+        kilni_text reads = watch_cacheable(platform, code, of->options);
         put(path, "#define FOUND 2\n");
         assert_false(hold(platform, &reads));
         assert_int_equal(remove(path), 0);
         assert_false(hold(platform, &reads));
         put(path, "#define FOUND 1\n");
         assert_true(hold(platform, &reads));
-        check_other_places(platform, code, of->options, path, &reads);
+        check_competing_headers(platform, code, of->options, path, &reads);
         assert_true(hold(platform, &reads));
         kilni_text_done(&reads);
     }
@@ -226,11 +236,11 @@ static bool check_case(const opencl_platform *platform, const read_case *of)
     return is_found;
 }
 
-static void check_every_file_that_is_found(const opencl_platform *platform)
+static void check_every_file_found(const opencl_platform *platform)
 {
     size_t count = 0;
     for (size_t i = 0; i < COUNT(places) && *places[i] != '@'; i++) {
-        put(places[i], ""); /* so that all folders are there before */
+        put(places[i], ""); /* creates the folders */
         assert_int_equal(remove(places[i]), 0);
     }
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -245,7 +255,7 @@ static void check_headers_of_headers(const opencl_platform *platform)
     put("a/p.h", "#include \"x.h\"\n");
     put("b/q.h", "\n");
     put("a/x.h", "int x(void);\n");
-    kilni_text reads = watch_well(platform, code, NULL);
+    kilni_text reads = watch_cacheable(platform, code, NULL);
     put("a/x.h", "int y(void);\n");
     assert_false(hold(platform, &reads));
     put("a/x.h", "int x(void);\n");
@@ -255,21 +265,22 @@ static void check_headers_of_headers(const opencl_platform *platform)
     kilni_text_done(&reads);
 }
 
-/* Clang takes a file in the place of a folder for a header map. */
+/* Clang treats a file in place of a folder as a header map. */
 static void check_header_maps(const opencl_platform *platform)
 {
     static const char code[] = "#include \"h.h\"\nkernel void k(void) {}\n";
     put("h.h", "\n");
-    put("map", "hmap, but none that can be read");
-    kilni_text reads = watch_well(platform, code, "-I map");
-    put("map", "another");
+    put("map", "hmap, but invalid");
+    kilni_text reads = watch_cacheable(platform, code, "-I map");
+    put("map", "different");
     assert_false(hold(platform, &reads));
     assert_int_equal(remove("map"), 0);
     assert_false(hold(platform, &reads));
     kilni_text_done(&reads);
 }
 
-/* Relative paths count from where the driver builds, so that equal folders share results. */
+/* Relative paths are relative to the working directory of the build, so that folders with equal
+ * contents share results. */
 static void check_equal_folders(const opencl_platform *platform)
 {
     static const char code[] = "#include <h.h>\nkernel void k(void) {}\n";
@@ -278,7 +289,7 @@ static void check_equal_folders(const opencl_platform *platform)
     put("two/in/h.h", "#include \"g.h\"\n");
     put("two/in/g.h", "\n");
     assert_int_equal(chdir("one"), 0);
-    kilni_text reads = watch_well(platform, code, "-I in");
+    kilni_text reads = watch_cacheable(platform, code, "-I in");
     assert_int_equal(chdir("../two"), 0);
     assert_true(hold(platform, &reads));
     put("in/g.h", "int g;\n");
@@ -287,14 +298,13 @@ static void check_equal_folders(const opencl_platform *platform)
     kilni_text_done(&reads);
 }
 
-/* The driver's answer in another folder must be that of the first one, or the reads don't hold
- * there. */
-static void check_in_other_folder(const opencl_platform *platform, const char *code,
-                                  const char *options)
+/* If the driver's result in a second folder differs, the reads must not hold there. */
+static void check_in_second_folder(const opencl_platform *platform, const char *code,
+                                   const char *options)
 {
     assert_int_equal(chdir("one"), 0);
     assert_true(builds(platform, code, options));
-    kilni_text reads = watch_well(platform, code, options);
+    kilni_text reads = watch_cacheable(platform, code, options);
     assert_int_equal(chdir("../two"), 0);
     if (!builds(platform, code, options)) {
         assert_false(hold(platform, &reads));
@@ -305,26 +315,26 @@ static void check_in_other_folder(const opencl_platform *platform, const char *c
     kilni_text_done(&reads);
 }
 
-static void check_in_both_folders(const opencl_platform *platform, const char *code,
-                                  const char *options)
+static void check_with_and_without_pwd(const opencl_platform *platform, const char *code,
+                                       const char *options)
 {
     const char *before = getenv("PWD");
     char *kept = before ? strdup(before) : NULL, *here = getcwd(NULL, 0);
     char path[256];
     snprintf(path, sizeof path, "%s/one", here);
     const char *const values[] = {path, here};
-    check_in_other_folder(platform, code, options);
+    check_in_second_folder(platform, code, options);
     for (size_t i = 0; i < COUNT(values); i++) {
         assert_int_equal(setenv("PWD", values[i], 1), 0);
-        check_in_other_folder(platform, code, options);
+        check_in_second_folder(platform, code, options);
     }
     assert_int_equal(kept ? setenv("PWD", kept, 1) : unsetenv("PWD"), 0);
     free(kept);
     free(here);
 }
 
-/* Folders that the driver finds by the path of the working directory, which it puts before relative
- * ones. */
+/* Headers that the driver finds by absolute paths, because it prepends the working directory to
+ * relative paths. */
 static void check_working_directory(const opencl_platform *platform)
 {
     static const char plain[] = "#include <p.h>\n#if P != 1\n#error other\n#endif\n"
@@ -333,7 +343,6 @@ static void check_working_directory(const opencl_platform *platform)
                                  "kernel void k(void) {}\n";
     static const char absent[] = "#if __has_include(<n.h>)\n#error other\n#endif\n"
                                  "kernel void k(void) {}\n";
-    char options[256], *here = getcwd(NULL, 0);
     put("one/p.h", "#define P 1\n");
     put("two/p.h", "#define P 2\n");
     put("one/common/math.h", "#include \"common/types.h\"\n");
@@ -342,30 +351,98 @@ static void check_working_directory(const opencl_platform *platform)
     put("two/common/types.h", "#define N 2\n");
     put("two/n.h", "\n");
     if (strcmp(platform->name, "Portable Computing Language") != 0) {
-        check_in_both_folders(platform, plain, NULL);
-        check_in_both_folders(platform, nested, NULL);
+        check_with_and_without_pwd(platform, plain, NULL);
+        check_with_and_without_pwd(platform, nested, NULL);
     }
-    check_in_both_folders(platform, plain, "-I .");
-    check_in_both_folders(platform, nested, "-I .");
-    check_in_both_folders(platform, absent, NULL);
-    check_in_both_folders(platform, absent, "-I .");
-
-    /* There, another process may later put what is not searched twice here. */
-    snprintf(options, sizeof options, "-I. -I%s/one", here);
-    assert_int_equal(chdir("one"), 0);
-    kilni_text reads = watch_well(platform, absent, options);
-    assert_int_equal(chdir("../two"), 0);
-    assert_int_equal(remove("n.h"), 0);
-    put("../one/n.h", "\n");
-    assert_false(builds(platform, absent, options));
-    assert_false(hold(platform, &reads));
-    assert_int_equal(chdir(".."), 0);
-    kilni_text_done(&reads);
-    free(here);
+    check_with_and_without_pwd(platform, plain, "-I .");
+    check_with_and_without_pwd(platform, nested, "-I .");
+    check_with_and_without_pwd(platform, absent, NULL);
+    check_with_and_without_pwd(platform, absent, "-I .");
 }
 
-/* Clang searches a folder once, by whatever names it knows it. */
-static void check_equal_names_of_folders(const opencl_platform *platform)
+typedef struct folder_case {
+    const char *code, *options; /* '@' stands for the scratch folder, before its slash */
+    const char *there;          /* a build in this folder differs once @made exists */
+    const char *made;
+} folder_case;
+
+static const char has_n[] = "#if __has_include(<n.h>)\n#error other\n#endif\n"
+                            "kernel void k(void) {}\n";
+static const char has_one[] = "#if __has_include(\"@/a/one\")\n#error other\n#endif\n"
+                              "kernel void k(void) {}\n";
+static const char has_relative_one[] = "#if __has_include(\"../one\")\n#error other\n#endif\n"
+                                       "kernel void k(void) {}\n";
+static const char includes_n[] = "#include <n.h>\n#if N != 1\n#error other\n#endif\n"
+                                 "kernel void k(void) {}\n";
+
+/* Builds in a/one. The driver searches a folder once even if it is named twice, and does not query
+ * folders that it knows to exist. */
+static const folder_case folder_cases[] = {
+    {has_n, "-I. -I@/a/one", "b/two", "a/one/n.h"},
+    {has_n, "-I. -I../../a/one", "b/two", "a/one/n.h"},
+    {has_n, "-I.. -I@/a", "b/two", "a/n.h"},
+    {has_n, "-I../ -I @/a/.", "b/two", "a/n.h"},
+    {has_n, "-I../.. -I@", "b/c/d", "n.h"},
+    {includes_n, "-I.. -I@/a -Ic", "b/two", "a/n.h"},
+    {has_one, NULL, "b/two", "a/one"},
+    {has_relative_one, NULL, "b/two", "b/one"},
+};
+
+static char *expand(const char *text, const char *here)
+{
+    kilni_text whole = {0};
+    for (; text && *text; text++) {
+        assert_int_equal(*text == '@' ? kilni_text_append(&whole, here)
+                                      : kilni_text_append_bytes(&whole, text, 1),
+                         KILN_OK);
+    }
+    return whole.bytes;
+}
+
+static void check_folder_case(const opencl_platform *platform, const folder_case *of)
+{
+    char *here = getcwd(NULL, 0), *code = expand(of->code, here),
+         *options = expand(of->options, here);
+    put("a/one/c/n.h", "#define N 1\n");
+    put("b/two/c/n.h", "#define N 1\n");
+    put("b/c/d/x.h", "\n");
+    assert_int_equal(chdir("a/one"), 0);
+    kilni_text reads = watch_cacheable(platform, code, options);
+    assert_int_equal(chdir(here), 0);
+    struct stat facts;
+    if (stat(of->made, &facts) == 0) {
+        remove_all(of->made);
+    }
+    put(of->made, "#define N 2\n");
+    assert_int_equal(chdir(of->there), 0);
+    assert_false(builds(platform, code, options));
+    assert_false(hold(platform, &reads));
+    assert_int_equal(chdir(here), 0);
+    kilni_text_done(&reads);
+    remove_all("a");
+    remove_all("b");
+    remove("n.h");
+    free(here);
+    free(code);
+    free(options);
+}
+
+/* Checks each case with PWD and without. */
+static void check_folders_above(const opencl_platform *platform)
+{
+    char *here = getcwd(NULL, 0), *kept = strdup(getenv("PWD")), path[256];
+    snprintf(path, sizeof path, "%s/a/one", here);
+    for (size_t i = 0; i < 2 * COUNT(folder_cases); i++) {
+        assert_int_equal(i % 2 ? setenv("PWD", path, 1) : unsetenv("PWD"), 0);
+        check_folder_case(platform, &folder_cases[i / 2]);
+    }
+    assert_int_equal(setenv("PWD", kept, 1), 0);
+    free(here);
+    free(kept);
+}
+
+/* Clang searches a folder once, even if it is named by two paths. */
+static void check_folders_with_two_paths(const opencl_platform *platform)
 {
     static const char code[] = "#if __has_include(<x.h>)\n#error other\n#endif\n"
                                "kernel void k(void) {}\n";
@@ -376,7 +453,7 @@ static void check_equal_names_of_folders(const opencl_platform *platform)
         assert_int_equal(setenv("PWD", i == 2 ? path : kept, 1), 0);
         put("fa/other.h", "\n");
         assert_int_equal(symlink("fa", "fb"), 0);
-        kilni_text reads = watch_well(platform, code, options);
+        kilni_text reads = watch_cacheable(platform, code, options);
         assert_int_equal(remove("fb"), 0);
         put("fb/x.h", "\n");
         assert_false(builds(platform, code, options));
@@ -389,7 +466,7 @@ static void check_equal_names_of_folders(const opencl_platform *platform)
     free(here);
 }
 
-/* Whatever PWD says, a folder may come to be there. */
+/* PWD contains the path of a folder that does not exist, and is created later. */
 static void check_folder_of_variable(const opencl_platform *platform)
 {
     static const char code[] = "#if __has_include(<x.h>)\n#error other\n#endif\n"
@@ -398,7 +475,7 @@ static void check_folder_of_variable(const opencl_platform *platform)
     snprintf(path, sizeof path, "%s/nd", here);
     snprintf(options, sizeof options, "-I %s", path);
     assert_int_equal(setenv("PWD", path, 1), 0);
-    kilni_text reads = watch_well(platform, code, options);
+    kilni_text reads = watch_cacheable(platform, code, options);
     put("nd/x.h", "\n");
     assert_false(builds(platform, code, options));
     assert_false(hold(platform, &reads));
@@ -408,14 +485,14 @@ static void check_folder_of_variable(const opencl_platform *platform)
     free(here);
 }
 
-/* A name in another case, which clang warns of: the file's own name counts. */
+/* Clang warns if a name differs in case from the file's real name, so the real name matters. */
 static void check_links(const opencl_platform *platform)
 {
     static const char code[] = "#include \"h.h\"\nkernel void k(void) {}\n";
     put("H.h", "\n");
     put("other.h", "\n");
     assert_int_equal(symlink("other.h", "h.h"), 0);
-    kilni_text reads = watch_well(platform, code, NULL);
+    kilni_text reads = watch_cacheable(platform, code, NULL);
     assert_int_equal(remove("h.h"), 0);
     assert_int_equal(symlink("H.h", "h.h"), 0);
     assert_false(hold(platform, &reads));
@@ -434,7 +511,7 @@ static void expect_not_kept(const opencl_platform *platform, const char *code, c
     kilni_text_done(&reads);
 }
 
-static void check_what_headers_ask(const opencl_platform *platform)
+static void check_uncacheable_headers(const opencl_platform *platform)
 {
     static const char code[] = "#include \"h.h\"\nkernel void k(void) {}\n";
     static const char pasting[] = "#include \"h.h\"\n#define P(a, b) a##b\n"
@@ -449,18 +526,18 @@ static void check_what_headers_ask(const opencl_platform *platform)
     put("h.h", "\n");
     expect_not_kept(platform, pasting, "__TIME__");
 
-    /* The working directory, if a header says its own name. */
+    /* If a header uses __FILE__, the result holds only in the same working directory. */
     put("one/h.h", "constant char where[] = __FILE__;\n");
     put("two/h.h", "constant char where[] = __FILE__;\n");
     assert_int_equal(chdir("one"), 0);
-    kilni_text reads = watch_well(platform, code, NULL);
+    kilni_text reads = watch_cacheable(platform, code, NULL);
     assert_int_equal(chdir("../two"), 0);
     assert_false(hold(platform, &reads));
     assert_int_equal(chdir(".."), 0);
     kilni_text_done(&reads);
 }
 
-/* A driver that is none of those that can be watched. */
+/* Checks that a driver that Kiln cannot watch is reported as such. */
 static void check_unknown_driver(const opencl_platform *platform)
 {
     kilni_opencl_watched_build build;
@@ -474,13 +551,56 @@ static void check_unknown_driver(const opencl_platform *platform)
     kilni_opencl_watched_build_end(&build);
     assert_int_equal(kilni_opencl_watched_build_finish(&build, &words, &reads, &why),
                      KILN_E_UNSUPPORTED);
-    /* And one whose compiler did not work. */
+    /* The compiler does not run during this watch. */
     kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of(platform->name), NULL);
     kilni_opencl_watched_build_end(&build);
     assert_int_equal(kilni_opencl_watched_build_finish(&build, &words, &reads, &why),
                      KILN_E_UNSUPPORTED);
-    assert_string_equal(why, "the compiler was not seen at work");
+    assert_string_equal(why, "no read of the compiler was observed");
     kilni_opencl_watched_build_done(&build);
+}
+
+/* ---- a signal that ends the program while Kiln reads a file ---- */
+
+static ssize_t read_and_raise(int file, void *buffer, size_t size)
+{
+    raise(SIGTERM);
+    return kilni_os_system()->read(file, buffer, size);
+}
+
+/* Runs in a program that the signal ends. LLVM's handlers remove the compiler's temporary files
+ * first. */
+static int build_until_signal(const char *name)
+{
+    static kilni_os_table table;
+    static const char code[] = "#include \"h.h\"\nkernel void k(void) {}\n";
+    kilni_text reads = {0};
+    const char *why = NULL;
+    table = *kilni_os_system();
+    table.read = read_and_raise;
+    opencl_open(&found);
+    alarm(60);
+    kilni_os_replace(&table);
+    for (size_t i = 0; i < found.count; i++) {
+        if (strcmp(found.platforms[i].name, name) == 0) {
+            watch(&found.platforms[i], code, NULL, &reads, &why);
+        }
+    }
+    return 0;
+}
+
+static void check_signals(const opencl_platform *platform)
+{
+    int status = 0;
+    put("h.h", "\n");
+    const pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "test_opencl_watched_build", platform->name, NULL);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGTERM);
 }
 
 #define ON_EACH_PLATFORM(check)                                                                    \
@@ -490,18 +610,20 @@ static void check_unknown_driver(const opencl_platform *platform)
         on_each_platform(check_##check);                                                           \
     }
 
-ON_EACH_PLATFORM(every_file_that_is_found)
+ON_EACH_PLATFORM(every_file_found)
 ON_EACH_PLATFORM(headers_of_headers)
 ON_EACH_PLATFORM(header_maps)
 ON_EACH_PLATFORM(equal_folders)
 ON_EACH_PLATFORM(working_directory)
-ON_EACH_PLATFORM(equal_names_of_folders)
+ON_EACH_PLATFORM(folders_above)
+ON_EACH_PLATFORM(folders_with_two_paths)
 ON_EACH_PLATFORM(folder_of_variable)
 ON_EACH_PLATFORM(links)
-ON_EACH_PLATFORM(what_headers_ask)
+ON_EACH_PLATFORM(uncacheable_headers)
 ON_EACH_PLATFORM(unknown_driver)
+ON_EACH_PLATFORM(signals)
 
-/* PoCL takes the variable when it is loaded. */
+/* PoCL reads the variable when it is loaded. */
 static int find_platforms(void **state)
 {
     (void)state;
@@ -521,19 +643,106 @@ static int forget_platforms(void **state)
     return 0;
 }
 
-int main(void)
+/* ---- what an entry reports ---- */
+
+static kiln_entry *new_entry(const char *platform_name, const char *part, uint32_t kind,
+                             const kilni_text *reads)
 {
+    kiln_capture taken = {.log = strdup("log")};
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    kiln_key_builder_add_text(builder, "platform.name", platform_name);
+    kiln_key_builder_add_text(builder, part, "in the entry");
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    kiln_key_builder_free(&builder);
+    assert_int_equal(
+        kilni_opencl_stored_add_reads(&taken, (kiln_bytes){reads->bytes, reads->length}, NULL),
+        KILN_OK);
+    const kiln_entry_params params = {.struct_size = sizeof params,
+                                      .key = key,
+                                      .kind = kind,
+                                      .answers = {taken.answers, taken.answers_size},
+                                      .payload = {taken.payload, taken.payload_size}};
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    kiln_key_release(&key);
+    kiln_capture_done(&taken);
+    return entry;
+}
+
+typedef struct tally {
+    size_t count, headers, others;
+} tally;
+
+/* Counts what has changed, or can't be looked up: headers and others. */
+static int count_changed(void *user, const kiln_read *read)
+{
+    tally *t = user;
+    const char *name = strrchr(read->path, '/');
+    const bool is_header = strcmp(name ? name + 1 : read->path, "h.h") == 0;
+    t->count++;
+    t->headers += read->now == KILN_MISS && is_header;
+    t->others += read->now != KILN_OK && !is_header;
+    return 0;
+}
+
+static void check_reported_reads(const opencl_platform *platform)
+{
+    put("h.h", "int x(void);\n");
+    kilni_text reads =
+        watch_cacheable(platform, "#include \"h.h\"\nkernel void k(void) {}\n", NULL);
+    kiln_entry *entry = new_entry(platform->name, "reads", KILN_ENTRY_PROGRAM, &reads);
+    tally unchanged = {0}, changed = {0}, none = {0};
+    assert_int_equal(kiln_opencl_each_read(entry, 0, count_changed, &unchanged), KILN_OK);
+    assert_true(unchanged.count > 1);
+    assert_int_equal(unchanged.headers + unchanged.others, 0);
+    put("h.h", "int y(void);\n");
+    assert_int_equal(kiln_opencl_each_read(entry, 0, count_changed, &changed), KILN_OK);
+    assert_int_equal(changed.headers, 1);
+    assert_int_equal(changed.others, 0);
+
+    assert_int_equal(kiln_opencl_each_read(entry, 1, count_changed, &none), KILN_MISS);
+    assert_int_equal(kiln_opencl_each_read(NULL, 0, count_changed, &none), KILN_E_INVALID);
+    assert_int_equal(kiln_opencl_each_read(entry, 0, NULL, &none), KILN_E_INVALID);
+    assert_int_equal(kiln_nvrtc_each_read(entry, 0, count_changed, &none), KILN_E_UNSUPPORTED);
+    kiln_entry *others[] = {new_entry(platform->name, "source", KILN_ENTRY_PROGRAM, &reads),
+                            new_entry(platform->name, "reads", KILN_ENTRY_REQUEST, &reads)};
+    for (size_t i = 0; i < COUNT(others); i++) {
+        assert_int_equal(kiln_opencl_each_read(others[i], 0, count_changed, &none),
+                         KILN_E_UNSUPPORTED);
+        kiln_entry_release(&others[i]);
+    }
+    assert_int_equal(none.count, 0);
+    kiln_entry_release(&entry);
+    kilni_text_done(&reads);
+}
+
+static void test_reported_reads(void **state)
+{
+    (void)state;
+    on_each_platform(check_reported_reads);
+}
+
+int main(int argument_count, char **arguments)
+{
+    if (argument_count > 1) {
+        return build_until_signal(arguments[1]);
+    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_file_that_is_found),
+        cmocka_unit_test(test_every_file_found),
         cmocka_unit_test(test_headers_of_headers),
         cmocka_unit_test(test_header_maps),
         cmocka_unit_test(test_equal_folders),
         cmocka_unit_test(test_working_directory),
-        cmocka_unit_test(test_equal_names_of_folders),
+        cmocka_unit_test(test_folders_above),
+        cmocka_unit_test(test_folders_with_two_paths),
         cmocka_unit_test(test_folder_of_variable),
         cmocka_unit_test(test_links),
-        cmocka_unit_test(test_what_headers_ask),
+        cmocka_unit_test(test_uncacheable_headers),
         cmocka_unit_test(test_unknown_driver),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_reported_reads),
     };
     return cmocka_run_group_tests(tests, find_platforms, forget_platforms);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The record of what a compilation folded, without a libnvrtc.
+ * The record of the constants that a compilation folded, without a libnvrtc.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "device/floating_point.h"
-#include "device/watch/folds.h"
+#include "device/watch/constant_folds.h"
 #include "support/failing_malloc.h"
 
 /* ---- folds ---- */
@@ -116,7 +116,7 @@ static void test_folds_hold(void **state)
     kilni_text_done(&all);
 }
 
-static void test_each_part_of_an_answer_counts(void **state)
+static void test_each_part_of_a_result_is_compared(void **state)
 {
     (void)state;
     const kilni_fold right = fold_of(KILNI_MATH_exp, 0.7, 0);
@@ -135,7 +135,7 @@ static void test_each_part_of_an_answer_counts(void **state)
     assert_int_equal(hold_one(wrong), KILN_MISS);
 }
 
-static void test_what_calls_raise(void **state)
+static void test_exceptions_and_errno_are_recorded(void **state)
 {
     (void)state;
     const struct {
@@ -153,8 +153,8 @@ static void test_what_calls_raise(void **state)
     }
 }
 
-/* As if NVRTC had called the function itself. */
-static void test_a_call_leaves_flags_as_it_would(void **state)
+/* Flags and errno are as if NVRTC had called the function itself. */
+static void test_a_call_sets_flags_and_errno(void **state)
 {
     (void)state;
     feclearexcept(FE_ALL_EXCEPT);
@@ -169,8 +169,8 @@ static void test_a_call_leaves_flags_as_it_would(void **state)
     feclearexcept(FE_ALL_EXCEPT);
 }
 
-/* Unlike kilni_folds_hold, which leaves no trace, and in which nothing may trap. */
-static void test_checking_leaves_no_trace(void **state)
+/* kilni_folds_hold changes neither flags nor errno, and raises no trap. */
+static void test_checking_keeps_flags_and_errno(void **state)
 {
     (void)state;
     const kilni_fold folds[] = {fold_of(KILNI_MATH_log, 0, 0), fold_of(KILNI_MATH_log, -1, 0)};
@@ -188,9 +188,9 @@ static void test_checking_leaves_no_trace(void **state)
     kilni_text_done(&encoded);
 }
 
-/* Kiln calls each function that NVRTC has not called yet, in a program that may let exceptions
+/* Kiln calls each function that NVRTC has not called yet, in a program in which exceptions may
  * trap. */
-static void test_trying_leaves_no_trace(void **state)
+static void test_trying_keeps_flags_and_errno(void **state)
 {
     (void)state;
     feclearexcept(FE_ALL_EXCEPT);
@@ -249,7 +249,7 @@ static void test_names(void **state)
 
 /* ---- encodings ---- */
 
-static void test_the_order_of_calls_does_not_count(void **state)
+static void test_the_order_of_calls_does_not_matter(void **state)
 {
     (void)state;
     const kilni_fold a = fold_of(KILNI_MATH_exp, 0.7, 0), b = fold_of(KILNI_MATH_exp, -0.7, 0),
@@ -274,7 +274,7 @@ static kilni_folds *noted(int count)
     return folds;
 }
 
-static void test_bounds(void **state)
+static void test_too_many_folds(void **state)
 {
     (void)state;
     kilni_text most = finish(noted(KILNI_FOLDS_MAX));
@@ -361,16 +361,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_folds_hold),
-        cmocka_unit_test(test_each_part_of_an_answer_counts),
-        cmocka_unit_test(test_what_calls_raise),
-        cmocka_unit_test(test_a_call_leaves_flags_as_it_would),
-        cmocka_unit_test(test_checking_leaves_no_trace),
-        cmocka_unit_test(test_trying_leaves_no_trace),
+        cmocka_unit_test(test_each_part_of_a_result_is_compared),
+        cmocka_unit_test(test_exceptions_and_errno_are_recorded),
+        cmocka_unit_test(test_a_call_sets_flags_and_errno),
+        cmocka_unit_test(test_checking_keeps_flags_and_errno),
+        cmocka_unit_test(test_trying_keeps_flags_and_errno),
         cmocka_unit_test(test_a_function_that_nvrtc_does_not_call_is_not_accepted),
         cmocka_unit_test(test_functions_are_set_once),
         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_the_order_of_calls_does_not_count),
-        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_the_order_of_calls_does_not_matter),
+        cmocka_unit_test(test_too_many_folds),
         cmocka_unit_test(test_other_modes_make_folds_fail),
         cmocka_unit_test(test_varying_results_make_folds_fail),
         cmocka_unit_test(test_damaged_folds),

@@ -19,8 +19,10 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "device/watch/changed_files.h"
 #include "device/watch/known_reads.h"
-#include "device/watch/reads.h"
+#include "device/watch/read_files.h"
+#include "support/child.h"
 #include "support/failing_malloc.h"
 #include "support/nvrtc_scene.h"
 
@@ -37,7 +39,7 @@ static kiln_bytes bytes_of(const kilni_text *text)
 
 static const kiln_bytes nothing = {NULL, 0};
 
-/* The reads of a compilation that looks at one file. */
+/* Returns the reads of a compilation that reads one file. */
 static kiln_status read_file(const char *path, kilni_text *ret_reads)
 {
     kilni_reads *reads = NULL;
@@ -59,7 +61,7 @@ static kilni_text reads_of(const char *path)
     return text;
 }
 
-/* About 40 KB of paths that do not exist. */
+/* Returns reads of about 40 KB, of paths that do not exist. */
 static kilni_text long_reads(char letter)
 {
     kilni_reads *reads = NULL;
@@ -108,7 +110,7 @@ static uint64_t begin_look(kilni_known_reads *known, const kiln_digest *program)
     return mark;
 }
 
-/* Two states of a file, and a record. */
+/* A kilni_known_reads, and the reads of two states of a file. */
 typedef struct known_scene {
     kilni_known_reads *known;
     kilni_text a, b;
@@ -156,7 +158,7 @@ static void test_revisions(void **state)
     end_scene(&s);
 }
 
-/* A revision is never used by two records. */
+/* Two objects never have the same revision. */
 static void test_revisions_of_two_objects(void **state)
 {
     (void)state;
@@ -167,7 +169,7 @@ static void test_revisions_of_two_objects(void **state)
     kilni_known_reads_free(&other);
 }
 
-static void test_reads_that_are_unknown(void **state)
+static void test_unknown_reads(void **state)
 {
     (void)state;
     known_scene s = new_scene();
@@ -182,7 +184,7 @@ static void test_reads_that_are_unknown(void **state)
     end_scene(&s);
 }
 
-static void test_why_it_cannot_be_kept(void **state)
+static void test_reason_is_returned(void **state)
 {
     (void)state;
     static const char reason[] = "a reason";
@@ -234,8 +236,8 @@ static void test_the_newest_is_never_forgotten(void **state)
     kilni_text_done(&a);
 }
 
-/* Replaced, ended and forgotten reads do not count any more. */
-static void test_replaced_reads_take_no_room(void **state)
+/* Reads that were replaced, ended or forgotten no longer count towards the size. */
+static void test_replaced_reads_use_no_memory(void **state)
 {
     (void)state;
     kilni_known_reads *known = new_known(100000);
@@ -256,8 +258,8 @@ static void test_replaced_reads_take_no_room(void **state)
     kilni_text_done(&b);
 }
 
-/* Also if no revision is requested. */
-static void test_recorded_reads_may_take_the_room(void **state)
+/* Recorded reads cause older ones to be forgotten, even if no revision is requested. */
+static void test_recorded_reads_replace_older_ones(void **state)
 {
     (void)state;
     kilni_known_reads *known = new_known(100000);
@@ -272,7 +274,7 @@ static void test_recorded_reads_may_take_the_room(void **state)
     kilni_text_done(&a);
 }
 
-/* ---- what an entry says ---- */
+/* ---- reads that an entry lists ---- */
 
 static void test_found_without_a_request(void **state)
 {
@@ -327,7 +329,7 @@ static void test_found_with_the_same_reads_known(void **state)
     end_scene(&s);
 }
 
-/* The caller that asked saw what was known then, which has changed since. */
+/* A caller received the revision with the reads that were known then, which have changed since. */
 static void test_found_after_the_known_reads_ended(void **state)
 {
     (void)state;
@@ -341,7 +343,7 @@ static void test_found_after_the_known_reads_ended(void **state)
     end_scene(&s);
 }
 
-/* The caller that asked received the revision before anything was known. */
+/* A caller received the revision before any reads were known. */
 static void test_found_after_the_same_became_known(void **state)
 {
     (void)state;
@@ -356,8 +358,8 @@ static void test_found_after_the_same_became_known(void **state)
 
 /* ---- other revisions ---- */
 
-/* Reads that are found for an earlier revision do not belong to the present one, whoever noticed
- * that it has ended. */
+/* Reads that were found for an earlier revision do not belong to the present one, whether confirm
+ * or a request noticed that the earlier one has ended. */
 static void test_found_for_a_different_revision(void **state)
 {
     (void)state;
@@ -379,7 +381,8 @@ static void test_found_for_a_different_revision(void **state)
 
 /* ---- memory that runs out ---- */
 
-/* The first program is known with the scene's state a. */
+/* A call that is made after the reads of the first program were recorded for the scene's state
+ * a. */
 typedef kiln_status known_call(known_scene *s);
 
 static kiln_status make(known_scene *s)
@@ -462,7 +465,8 @@ static void test_memory_runs_out(void **state)
     }
 }
 
-/* Reads that cannot be remembered begin a new revision: no caller goes on with the earlier one. */
+/* If reads cannot be recorded, a new revision begins, so that no caller continues with the earlier
+ * revision. */
 static void test_memory_runs_out_for_reads(void **state)
 {
     (void)state;
@@ -480,8 +484,9 @@ static void test_memory_runs_out_for_reads(void **state)
 
 enum { THREADS = 4, ROUNDS = 150, REVISIONS_MAX = 1 << 16 };
 
-/* Threads build, find and ask while a file changes: its content is a number that only grows.
- * Content that is shared under a revision must have existed while a thread that finds it asked. */
+/* Threads build, load and request revisions while a file changes. Its content is a number that only
+ * grows. Content that is shared under a revision must have been current at some time during the
+ * request of each thread that finds it. */
 typedef struct storm {
     kilni_known_reads *known;
     atomic_int written, to_be_written;
@@ -539,7 +544,7 @@ static uint64_t ask_in_storm(storm *s, const kiln_digest *program)
     return revision;
 }
 
-/* Shares what was built if the revision is the same afterwards. */
+/* Builds, and shares the result under the revision if the revision is unchanged afterwards. */
 static void build_in_storm(storm *s, const kiln_digest *program, uint64_t revision)
 {
     kilni_text reads = {0};
@@ -551,7 +556,8 @@ static void build_in_storm(storm *s, const kiln_digest *program, uint64_t revisi
     kilni_text_done(&reads);
 }
 
-/* Shares what was found if no caller received a different answer, or if it still holds. */
+/* Finds a result for the revision. Shares it if the record confirms the revision, or if the record
+ * does not know and the reads still hold. */
 static void find_in_storm(storm *s, const kiln_digest *program, uint64_t revision)
 {
     kilni_text reads = {0};
@@ -593,7 +599,7 @@ static void test_threads(void **state)
     (void)state;
     static storm s;
     pthread_t threads[THREADS + 1];
-    s.known = new_known(500); /* so that only some are forgotten */
+    s.known = new_known(500); /* so little room that some reads are forgotten */
     s.written = s.to_be_written = 1;
     write_file("v.h", "1");
     for (size_t i = 0; i < THREADS; i++) {
@@ -623,10 +629,11 @@ static void *ask_for_ever(void *user)
     return NULL;
 }
 
-/* A child finds no lock held by a thread that it does not have. */
+/* In a forked child, no lock is held by a thread that exists only in the parent. */
 static void test_forks(void **state)
 {
     (void)state;
+    SKIP_FORKS_BESIDE_ALLOCATIONS();
     known_scene s = new_scene();
     pthread_t thread;
     atomic_store(&is_over, false);
@@ -654,12 +661,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(test_revisions),
         IN_SCRATCH(test_revisions_of_two_objects),
-        IN_SCRATCH(test_reads_that_are_unknown),
-        IN_SCRATCH(test_why_it_cannot_be_kept),
+        IN_SCRATCH(test_unknown_reads),
+        IN_SCRATCH(test_reason_is_returned),
         IN_SCRATCH(test_the_oldest_are_forgotten),
         IN_SCRATCH(test_the_newest_is_never_forgotten),
-        IN_SCRATCH(test_replaced_reads_take_no_room),
-        IN_SCRATCH(test_recorded_reads_may_take_the_room),
+        IN_SCRATCH(test_replaced_reads_use_no_memory),
+        IN_SCRATCH(test_recorded_reads_replace_older_ones),
         IN_SCRATCH(test_found_without_a_request),
         IN_SCRATCH(test_found_after_a_request),
         IN_SCRATCH(test_found_with_other_reads_known),

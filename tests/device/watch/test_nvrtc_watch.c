@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests of how NVRTC is watched, each over a copy of a stand-in that has not been watched before.
+ * Tests of watching NVRTC. Each uses a new copy of a stand-in, which has not been watched before.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,17 +14,21 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "device/nvrtc/compiler.h"
 #include "device/nvrtc/loader.h"
 #include "device/symbols.h"
-#include "device/watch/calls.h"
+#include "device/watch/changed_files.h"
+#include "device/watch/intercepted_calls.h"
 #include "device/watch/watch.h"
 #include "support/failing_malloc.h"
 #include "support/nvrtc_scene.h"
@@ -32,6 +36,7 @@
 static const char *stand_in;
 static const char *calling_unknown; /* calls a function that cannot be watched */
 static const char *read_only;       /* its slots are read-only */
+static const char *watching_copy;   /* a library with its own copy of Kiln */
 
 enum { THREADS = 4, PAGES_MAX = 4096 };
 
@@ -42,7 +47,7 @@ typedef struct nvrtc_copy {
     kilni_nvrtc_functions functions;
 } nvrtc_copy;
 
-/* The loader treats the copy as a new library. Opened once.
+/* Copies a library, which the loader then treats as a new one, and opens the copy.
  *
  * @when  its functions are looked up: RTLD_NOW or RTLD_LAZY */
 static nvrtc_copy load_copy_when(const char *library, int when)
@@ -102,7 +107,7 @@ static void **slot_in(const nvrtc_copy *copy, ElfW(Sxword) table, ElfW(Sxword) s
     return NULL;
 }
 
-/* Returns the library's slot of fopen. */
+/* Returns the slot through which the library calls fopen. */
 static void **fopen_slot(const nvrtc_copy *copy)
 {
     static const char *const names[] = {"fopen64", "fopen"};
@@ -128,7 +133,7 @@ static void *get(void *const *slot)
     return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
-/* A function that a different tool may store there. */
+/* A function that a tool other than Kiln may store in a slot. */
 static FILE *foreign_fopen(const char *path, const char *mode)
 {
     return fopen(path, mode);
@@ -139,12 +144,12 @@ static FILE *foreign_fopen(const char *path, const char *mode)
 typedef struct compilation {
     const nvrtc_copy *copy;
     const char *source;
-    kilni_watched *library; /* NULL: it is not watched */
+    kilni_watched *library; /* NULL: the compilation is not watched */
     void (*meanwhile)(void *user);
     void *user;
 
     kilni_reads *reads;
-    kiln_status status; /* of the reads */
+    kiln_status status; /* the status of the reads */
     kilni_text encoded, folds;
     const char *why;
 } compilation;
@@ -199,7 +204,7 @@ static void compilation_done(compilation *c)
     kilni_text_done(&c->folds);
 }
 
-/* Runs on a thread, watched or not. */
+/* Runs the compilation on a thread, with or without a watch. */
 static void *run(void *argument)
 {
     compilation *c = argument;
@@ -219,7 +224,7 @@ static void on_another_thread(void *argument)
     }
 }
 
-static int is_path(void *user, const kilni_read *read)
+static int is_path(void *user, const kiln_read *read)
 {
     const char **sought = user;
     if (strcmp(read->path, *sought) == 0) {
@@ -231,8 +236,8 @@ static int is_path(void *user, const kilni_read *read)
 static bool has_read(const kilni_text *encoded, const char *path)
 {
     const char *sought = path;
-    return kilni_reads_each((kiln_bytes){encoded->bytes, encoded->length}, is_path, &sought) ==
-               KILN_OK &&
+    return kilni_reads_each((kiln_bytes){encoded->bytes, encoded->length}, NULL, is_path,
+                            &sought) == KILN_OK &&
            !sought;
 }
 
@@ -248,7 +253,7 @@ static void assert_spoiled(const compilation *c, const char *why)
     assert_string_equal(c->why, why);
 }
 
-#define OTHERS_WATCH "a different tool has redirected the compiler's calls"
+#define IS_REDIRECTED "a different tool has redirected the compiler's calls"
 #define WAS_REDIRECTED "the compiler's calls were redirected during the compilation"
 #define WAS_FORKED "the process was forked during the compilation"
 
@@ -342,7 +347,7 @@ static int foreign_compile(kilni_nvrtc_program program, int option_count,
     return 0;
 }
 
-static void test_functions_that_are_not_its_own(void **state)
+static void test_functions_of_other_libraries(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
@@ -375,7 +380,7 @@ static void test_memory_runs_out(void **state)
 
 /* ---- protection of its pages ---- */
 
-/* Lists the pages of the library, a letter for each; returns how many there are. */
+/* Lists the library's pages in @pages, with one letter for each; returns their number. */
 static size_t list_pages(const nvrtc_copy *copy, char *pages)
 {
     const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -409,13 +414,13 @@ static void find_without_trace(const char *path)
     assert_memory_equal(before, after, 4 * count);
 }
 
-static void test_pages_stay_as_they_are(void **state)
+static void test_pages_keep_their_protection(void **state)
 {
     (void)state;
     find_without_trace(stand_in);
 }
 
-static void test_read_only_pages_stay_as_they_are(void **state)
+static void test_read_only_pages_stay_read_only(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(read_only);
@@ -447,11 +452,12 @@ static void test_a_slot_that_is_redirected_later(void **state)
     void **slot = fopen_slot(&copy);
     put(slot, (void *)foreign_fopen);
     compile_watched(&c);
-    assert_spoiled(&c, OTHERS_WATCH);
+    assert_spoiled(&c, IS_REDIRECTED);
     assert_ptr_equal(get(slot), (void *)foreign_fopen);
 }
 
-/* As the loader does if it was looking a function up when its slot was redirected. */
+/* The loader overwrites a redirected slot if it was looking up the function when the slot was
+ * redirected. */
 static void test_a_slot_that_is_restored_is_redirected_again(void **state)
 {
     (void)state;
@@ -467,15 +473,15 @@ static void test_a_slot_that_is_restored_is_redirected_again(void **state)
     compilation_done(&c);
 }
 
-typedef struct putting_back {
+typedef struct slot_restoration {
     void **slot;
     void *function;
     compilation *then; /* on another thread; NULL: there is none */
-} putting_back;
+} slot_restoration;
 
-static void put_back(void *user)
+static void restore_slot(void *user)
 {
-    const putting_back *p = user;
+    const slot_restoration *p = user;
     put(p->slot, p->function);
     if (p->then) {
         on_another_thread(p->then);
@@ -486,24 +492,28 @@ static void test_a_slot_that_is_restored_during_a_compilation(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
-    putting_back back = {.slot = fopen_slot(&copy)};
+    slot_restoration back = {.slot = fopen_slot(&copy)};
     back.function = get(back.slot);
-    compilation c = {
-        .copy = &copy, .source = "x", .library = find(&copy), .meanwhile = put_back, .user = &back};
+    compilation c = {.copy = &copy,
+                     .source = "x",
+                     .library = find(&copy),
+                     .meanwhile = restore_slot,
+                     .user = &back};
     compile_watched(&c);
     assert_spoiled(&c, WAS_REDIRECTED);
 }
 
-/* The other compilation takes the slot again, and has seen everything; the first has not. */
+/* The second compilation redirects the slot again and records everything; the first may have missed
+ * reads. */
 static void test_a_slot_that_another_compilation_redirects_again(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
-    putting_back back = {.slot = fopen_slot(&copy)};
+    slot_restoration back = {.slot = fopen_slot(&copy)};
     back.function = get(back.slot);
     compilation second = {.copy = &copy, .source = "#include \"b.h\"", .library = find(&copy)};
     compilation first = second;
-    first.meanwhile = put_back;
+    first.meanwhile = restore_slot;
     first.user = &back;
     back.then = &second;
     compile_watched(&first);
@@ -512,9 +522,64 @@ static void test_a_slot_that_another_compilation_redirects_again(void **state)
     compilation_done(&second);
 }
 
+/* ---- two copies of Kiln ---- */
+
+/* Replaces the C library's function for Kiln too. Lets other threads run when a page is made
+ * writable or read-only. */
+int mprotect(void *address, size_t size, int protection)
+{
+    const long result = syscall(SYS_mprotect, address, size, protection);
+    sched_yield();
+    usleep(100);
+    return (int)result;
+}
+
+typedef kiln_status watching_copy_fn(const struct link_map *map);
+
+typedef struct second_finder {
+    const nvrtc_copy *copy;
+    pthread_barrier_t *start;
+    watching_copy_fn *find;
+} second_finder;
+
+static void *find_by_second_copy(void *argument)
+{
+    const second_finder *f = argument;
+    pthread_barrier_wait(f->start);
+    f->find(f->copy->map);
+    return NULL;
+}
+
+/* The second copy finds the calls already redirected, and takes the first copy for a different
+ * tool. */
+static void test_two_copies_redirect_one_library(void **state)
+{
+    (void)state;
+    void *second = dlopen(watching_copy, RTLD_NOW | RTLD_LOCAL);
+    second_finder f;
+    assert_non_null(second);
+    *(void **)&f.find = dlsym(second, "watching_copy_find");
+    assert_non_null(f.find);
+    for (size_t i = 0; i < 10; i++) {
+        const nvrtc_copy copy = load_copy(read_only);
+        pthread_t threads[2];
+        pthread_barrier_t start;
+        pthread_barrier_init(&start, NULL, 2);
+        finder first = {&copy, &start, NULL};
+        f.copy = &copy;
+        f.start = &start;
+        assert_int_equal(pthread_create(&threads[0], NULL, find_at_once, &first), 0);
+        assert_int_equal(pthread_create(&threads[1], NULL, find_by_second_copy, &f), 0);
+        for (size_t t = 0; t < 2; t++) {
+            pthread_join(threads[t], NULL);
+        }
+        pthread_barrier_destroy(&start);
+    }
+}
+
 /* ---- which compilation reads belong to ---- */
 
-/* The first two are watched, and the third, which is not, begins while both run. */
+/* Two threads compile under a watch. A third thread, without a watch, compiles while both run. */
 static void test_reads_of_other_threads(void **state)
 {
     (void)state;
@@ -542,7 +607,7 @@ static void test_reads_of_other_threads(void **state)
 
 /* ---- which compilation folds belong to ---- */
 
-/* Searches the bytes: the name is a text in them, and the argument a number. */
+/* Searches the encoded bytes for the function's name and the argument. */
 static bool has_fold(const kilni_text *encoded, const char *function, double argument)
 {
     return memmem(encoded->bytes, encoded->length, function, strlen(function) + 1) &&
@@ -554,7 +619,7 @@ static kiln_status hold_folds(const kilni_text *encoded)
     return kilni_folds_hold((kiln_bytes){encoded->bytes, encoded->length}, NULL);
 }
 
-/* As test_reads_of_other_threads. */
+/* The threads are those of test_reads_of_other_threads. */
 static void test_folds_of_other_threads(void **state)
 {
     (void)state;
@@ -582,7 +647,8 @@ static void test_folds_of_other_threads(void **state)
     compilation_done(&second);
 }
 
-/* Whenever the loader looks a function up, and however NVRTC obtains its address. */
+/* Folds are reported whenever the loader looks up the function, and however NVRTC obtains its
+ * address. */
 static void test_each_fold_is_reported(void **state)
 {
     (void)state;
@@ -768,7 +834,7 @@ typedef FILE *fopen_call(const char *path, const char *mode);
 typedef char *realpath_call(const char *path, char *resolved);
 typedef ssize_t readlink_call(const char *path, char *buffer, size_t size);
 
-/* What these calls do is noted, or makes the reads fail. */
+/* Makes calls that must be recorded, or that must make the reads fail. */
 typedef void calls_fn(const char *name);
 
 static compilation watch_calls(calls_fn *calls, const char *name)
@@ -786,8 +852,8 @@ static compilation watch_calls(calls_fn *calls, const char *name)
     return c;
 }
 
-/* With PWD as the path that is asked for. */
-static void look_at_variable(const char *path)
+/* Queries a path that is also the value of PWD. */
+static void query_path_in_variable(const char *path)
 {
     struct stat facts;
     char *whole = *path == '/' ? NULL : strdup(path), *here = getcwd(NULL, 0);
@@ -800,7 +866,7 @@ static void look_at_variable(const char *path)
     free(here);
 }
 
-static void look_by_each_call(const char *unused)
+static void read_by_each_call(const char *unused)
 {
     struct stat facts;
     char text[16];
@@ -816,10 +882,10 @@ static void look_by_each_call(const char *unused)
     assert_int_equal(CALL(readlink_call, "readlink")("readlink", text, sizeof text), 6);
     free(CALL(realpath_call, "realpath")("realpath", NULL));
     assert_int_equal(CALL(stat_call, "stat64")("none", &facts), -1);
-    look_at_variable("folder");
-    look_at_variable("/spelled");
-    look_at_variable("/open");
-    look_at_variable("/absent");
+    query_path_in_variable("folder");
+    query_path_in_variable("/spelled");
+    query_path_in_variable("/open");
+    query_path_in_variable("/absent");
 }
 
 static void assert_whether_seen(const compilation *c, const char *path_from_here, bool is_seen)
@@ -843,7 +909,7 @@ static void test_each_read_is_reported(void **state)
     assert_int_equal(mkdir("folder", 0700), 0);
     assert_int_equal(mkdir("spelled", 0700), 0);
     char *spelled = strdup(getenv("PWD") ? getenv("PWD") : "/");
-    compilation c = watch_calls(look_by_each_call, NULL);
+    compilation c = watch_calls(read_by_each_call, NULL);
     setenv("PWD", spelled, 1);
     free(spelled);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
@@ -856,6 +922,100 @@ static void test_each_read_is_reported(void **state)
     assert_whether_seen(&c, "/absent", true);
     assert_seen(&c, "readlink");
     assert_seen(&c, "none");
+    compilation_done(&c);
+}
+
+static void *open_other(void *unused)
+{
+    (void)unused;
+    close(CALL(open_call, "open")("other", O_RDONLY));
+    return NULL;
+}
+
+/* Reads the link of an open file in /proc/self/fd, as LLVM does, after a thread without a watch has
+ * opened a file too. */
+static void read_link_of_open_file(const char *unused)
+{
+    char path[64], text[256];
+    pthread_t thread;
+    (void)unused;
+    const int file = CALL(open_call, "open")("link", O_RDONLY);
+    assert_int_equal(pthread_create(&thread, NULL, open_other, NULL), 0);
+    pthread_join(thread, NULL);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    assert_true(CALL(readlink_call, "readlink")(path, text, sizeof text) > 0);
+    close(file);
+}
+
+static void test_real_name_of_an_open_file_is_recorded(void **state)
+{
+    (void)state;
+    write_file("first", "text");
+    write_file("second", "text");
+    write_file("other", "other");
+    assert_int_equal(symlink("first", "link"), 0);
+    compilation c = watch_calls(read_link_of_open_file, NULL);
+    assert_seen(&c, "link");
+    const kiln_bytes reads = {c.encoded.bytes, c.encoded.length};
+    assert_int_equal(kilni_reads_hold(reads, NULL, NULL), KILN_OK);
+    assert_int_equal(unlink("link"), 0);
+    assert_int_equal(symlink("second", "link"), 0);
+    assert_int_equal(kilni_reads_hold(reads, NULL, NULL), KILN_MISS);
+    compilation_done(&c);
+}
+
+typedef int sigaction_call(int number, const struct sigaction *action, struct sigaction *before);
+
+/* A signal handler that makes the calls that LLVM's handlers make. */
+static void remove_temporary_file(int number)
+{
+    struct stat facts;
+    (void)number;
+    CALL(sigaction_call, "sigaction")(SIGUSR2, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    CALL(stat_call, "stat")("stat", &facts);
+    CALL(path_call, "unlink")("none");
+}
+
+/* Raises the signal while the thread reports a read. */
+static bool raise_signal(const void *unused, const char *path)
+{
+    (void)unused, (void)path;
+    raise(SIGUSR2);
+    return false;
+}
+
+static void query_header(const char *unused)
+{
+    struct stat facts;
+    (void)unused;
+    assert_int_equal(CALL(stat_call, "stat")("a.h", &facts), 0);
+}
+
+static void test_signal_in_a_report_fails_the_result(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    compilation c = {.library = find(&copy)};
+    kilni_watch watch;
+    kilni_words words = {.list = &kilni_clock_words};
+    const struct sigaction handled = {.sa_handler = remove_temporary_file};
+    struct sigaction before;
+    write_file("a.h", "text");
+    assert_non_null(kilni_call_find("sigaction"));
+    assert_int_equal(kilni_reads_new(NULL, &kilni_clock_words, &c.reads), KILN_OK);
+    kilni_reads_ignore(c.reads, raise_signal, NULL);
+    assert_int_equal(kilni_watch_begin(&watch, c.library, c.reads, NULL), KILN_OK);
+    assert_int_equal(CALL(sigaction_call, "sigaction")(SIGUSR2, &handled, &before), 0);
+    query_header(NULL);
+    kilni_watch_end(&watch);
+    c.status = kilni_reads_finish(c.reads, false, &words, &c.encoded, &c.why);
+    kilni_reads_free(&c.reads);
+    assert_spoiled(&c, "a signal arrived during the compilation");
+    assert_int_equal(sigaction(SIGUSR2, &before, NULL), 0);
+
+    /* The next compilation is watched again. */
+    c = watch_calls(query_header, NULL);
+    assert_seen(&c, "a.h");
     compilation_done(&c);
 }
 
@@ -896,7 +1056,7 @@ static void open_in_folder(const char *name)
     close(folder);
 }
 
-static void test_what_cannot_be_checked_makes_reads_fail(void **state)
+static void test_uncheckable_read_fails_the_result(void **state)
 {
     (void)state;
     static const struct {
@@ -916,7 +1076,7 @@ static void test_what_cannot_be_checked_makes_reads_fail(void **state)
     }
 }
 
-/* Which name a library calls depends on how it was compiled. */
+/* The names that a library calls depend on how it was compiled. */
 static void test_names_for_large_files(void **state)
 {
     (void)state;
@@ -952,8 +1112,9 @@ static int wait_for(pid_t child)
     return status;
 }
 
-/* In a child: its reads do not belong to the parent, which was compiling; and it can watch. */
-static int work_on_its_own(const compilation *parents)
+/* Runs in a child: its reads do not belong to the parent, which was compiling; and the child can
+ * watch compilations. */
+static int compile_in_child(const compilation *parents)
 {
     compilation unwatched = {.copy = parents->copy, .source = "#include \"b.h\""};
     compilation watched = {
@@ -980,13 +1141,13 @@ static void *fork_on_thread(void *argument)
     forking *f = argument;
     const pid_t child = fork();
     if (child == 0) {
-        _exit(work_on_its_own(f->parents));
+        _exit(compile_in_child(f->parents));
     }
     f->status = wait_for(child);
     return NULL;
 }
 
-static void let_another_fork(void *user)
+static void fork_on_another_thread(void *user)
 {
     pthread_t thread;
     if (pthread_create(&thread, NULL, fork_on_thread, user) == 0) {
@@ -1002,7 +1163,7 @@ static void test_another_thread_forks(void **state)
     compilation c = {.copy = &copy,
                      .source = "#include \"a.h\"",
                      .library = find(&copy),
-                     .meanwhile = let_another_fork,
+                     .meanwhile = fork_on_another_thread,
                      .user = &f};
     f.parents = &c;
     compile_watched(&c);
@@ -1012,14 +1173,14 @@ static void test_another_thread_forks(void **state)
     compilation_done(&c);
 }
 
-/* The child continues where its parent was. */
+/* Forks in the thread that compiles; the child continues the compilation. */
 static void fork_here(void *user)
 {
     pid_t *child = user;
     *child = fork();
 }
 
-static void test_a_fork_in_the_middle(void **state)
+static void test_a_fork_during_a_compilation(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
@@ -1048,15 +1209,16 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_threads_find_the_same),
         IN_SCRATCH(test_a_library_stays_loaded),
         IN_SCRATCH(test_unknown_calls),
-        IN_SCRATCH(test_functions_that_are_not_its_own),
+        IN_SCRATCH(test_functions_of_other_libraries),
         IN_SCRATCH(test_memory_runs_out),
-        IN_SCRATCH(test_pages_stay_as_they_are),
-        IN_SCRATCH(test_read_only_pages_stay_as_they_are),
+        IN_SCRATCH(test_pages_keep_their_protection),
+        IN_SCRATCH(test_read_only_pages_stay_read_only),
         IN_SCRATCH(test_a_slot_that_was_redirected_before),
         IN_SCRATCH(test_a_slot_that_is_redirected_later),
         IN_SCRATCH(test_a_slot_that_is_restored_is_redirected_again),
         IN_SCRATCH(test_a_slot_that_is_restored_during_a_compilation),
         IN_SCRATCH(test_a_slot_that_another_compilation_redirects_again),
+        IN_SCRATCH(test_two_copies_redirect_one_library),
         IN_SCRATCH(test_reads_of_other_threads),
         IN_SCRATCH(test_folds_of_other_threads),
         IN_SCRATCH(test_each_fold_is_reported),
@@ -1066,24 +1228,31 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_reads_end_with_the_watch),
         IN_SCRATCH(test_errno_is_kept),
         IN_SCRATCH(test_each_read_is_reported),
-        IN_SCRATCH(test_what_cannot_be_checked_makes_reads_fail),
+        IN_SCRATCH(test_real_name_of_an_open_file_is_recorded),
+        IN_SCRATCH(test_signal_in_a_report_fails_the_result),
+        IN_SCRATCH(test_uncheckable_read_fails_the_result),
         cmocka_unit_test(test_names_for_large_files),
         IN_SCRATCH(test_another_thread_forks),
-        IN_SCRATCH(test_a_fork_in_the_middle),
+        IN_SCRATCH(test_a_fork_during_a_compilation),
     };
-    if (argc != 4) {
+    enum { PATHS = 4 };
+    if (argc != 1 + PATHS) {
         fprintf(stderr,
                 "usage: test_nvrtc_watch LIBNVRTC, ONE THAT CALLS UNKNOWN FUNCTIONS, ONE WITH "
-                "READ-ONLY SLOTS\n");
+                "READ-ONLY SLOTS, A LIBRARY WITH A COPY OF KILN\n");
         return 2;
     }
-    /* Each test works in a folder of its own. */
-    char *paths[] = {realpath(argv[1], NULL), realpath(argv[2], NULL), realpath(argv[3], NULL)};
+    /* The tests run in a new working directory. */
+    char *paths[PATHS];
+    for (size_t i = 0; i < PATHS; i++) {
+        paths[i] = realpath(argv[1 + i], NULL);
+    }
     stand_in = paths[0];
     calling_unknown = paths[1];
     read_only = paths[2];
+    watching_copy = paths[3];
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < PATHS; i++) {
         free(paths[i]);
     }
     return failed;

@@ -21,7 +21,7 @@ typedef struct variable {
     const char *name, *value;
 } variable;
 
-/* @user is a list of variables, ended by a NULL name. */
+/* Returns a variable's value. @user is a list of variables that ends with a NULL name. */
 static const char *look_up(void *user, const char *name)
 {
     for (const variable *each = user; each->name; each++) {
@@ -103,7 +103,7 @@ static void test_the_directory_is_the_first_that_is_given(void **state)
     assert_dir("", "", "/", "/.cache/kiln");
     assert_dir("/k", "relative", NULL, "/k");
     assert_dir("file:///k?layout=sycl", "/x", "/h", "file:///k?layout=sycl");
-    /* Only a variable that accepts chains reads one. */
+    /* Only KILN_DIR accepts a chain; in the other variables, '|' is part of a path. */
     assert_dir("/a|/b", "/x", "/h", "/a|/b");
     assert_dir(NULL, "/a|/b", "/h", "file:///a%7C/b/kiln");
     assert_dir(NULL, NULL, "/a?%|b", "file:///a%3F%25%7Cb/.cache/kiln");
@@ -198,7 +198,7 @@ static void test_the_helper_is_on_unless_switched_off(void **state)
     kiln_config_free(&config);
 }
 
-static void test_the_last_miss_is_kept_where_asked_for(void **state)
+static void test_last_miss_is_kept_on_request(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_DIR", "/a"});
@@ -213,8 +213,8 @@ static void test_the_last_miss_is_kept_where_asked_for(void **state)
     kiln_config_free(&config);
 }
 
-/* A wrong value must not count as none. */
-static void test_a_key_file_is_given_on_as_it_is(void **state)
+/* A wrong value must not be treated as if the variable were unset. */
+static void test_key_file_is_passed_on_unchanged(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_SIGNING_KEY_FILE", ""});
@@ -237,7 +237,54 @@ static void test_a_key_file_is_given_on_as_it_is(void **state)
     kiln_config_free(&config);
 }
 
-static void test_wrong_names_are_warnings_and_the_others_stay(void **state)
+static void test_credentials(void **state)
+{
+    (void)state;
+    kiln_config *config = CONFIG({"KILN_HTTP_TOKEN_FILE", "/a/token"});
+    assert_string_equal(config->credentials->http_token_file, "/a/token");
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_HTTP_TOKEN_FILE", ""}, {"REDISCLI_AUTH", ""});
+    assert_null(config->credentials->http_token_file);
+    assert_null(config->credentials->redis_password);
+    kiln_config_free(&config);
+    config = CONFIG({"REDISCLI_AUTH", "a secret"});
+    assert_string_equal(config->credentials->redis_password, "a secret");
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_SECRET_KEY_FILE", "/a/secret"}, {"HOME", "/home/a"});
+    assert_string_equal(config->credentials->secret_key_file, "/a/secret");
+    assert_string_equal(config->credentials->trusted_key_files[0], "/etc/kiln/trusted-keys");
+    assert_string_equal(config->credentials->trusted_key_files[1],
+                        "/home/a/.config/kiln/trusted-keys");
+    kiln_config_free(&config);
+    config = CONFIG({"XDG_CONFIG_HOME", "/conf/"}, {"HOME", "/home/a"});
+    assert_null(config->credentials->secret_key_file);
+    assert_string_equal(config->credentials->trusted_key_files[1], "/conf/kiln/trusted-keys");
+    kiln_store_params on_disk = {.struct_size = sizeof on_disk};
+    assert_int_equal(kiln_config_get_store(config, &on_disk), KILN_OK);
+    assert_ptr_equal(on_disk.credentials, config->credentials);
+    kiln_config_free(&config);
+    config = CONFIG({"XDG_CONFIG_HOME", "conf"}, {"HOME", "home"});
+    assert_null(config->credentials->trusted_key_files[1]);
+    kiln_config_free(&config);
+    config = CONFIG({"AWS_ACCESS_KEY_ID", "a"}, {"AWS_SECRET_ACCESS_KEY", "b"},
+                    {"AWS_SESSION_TOKEN", "c"}, {"AWS_SHARED_CREDENTIALS_FILE", "/d"},
+                    {"AWS_DEFAULT_REGION", "e"}, {"KILN_DIR", "s3://bucket/x"});
+    assert_string_equal(config->credentials->aws_access_key_id, "a");
+    assert_string_equal(config->credentials->aws_secret_access_key, "b");
+    assert_string_equal(config->credentials->aws_session_token, "c");
+    assert_string_equal(config->credentials->aws_credentials_file, "/d");
+    assert_string_equal(config->credentials->aws_region, "e");
+    assert_string_equal(config->dir, "s3://bucket/x");
+    kiln_config_free(&config);
+    config = CONFIG({"AWS_DEFAULT_REGION", "e"}, {"AWS_REGION", "f"});
+    assert_string_equal(config->credentials->aws_region, "f");
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_DIR", "https://cache.example/kiln"});
+    assert_string_equal(config->dir, "https://cache.example/kiln");
+    kiln_config_free(&config);
+}
+
+static void test_wrong_names_are_warned_about_and_ignored(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_KEY_ENV", "A,,*,B-C,D*E,F**,G*, H,9"});
@@ -295,7 +342,7 @@ static const char *policy_name(uint32_t policy)
     return names[policy];
 }
 
-/* Returns how a store is opened: "LOCATION of SIZE, kiln cost", or "none, …". */
+/* Writes how a store is opened to @text: "LOCATION of SIZE, kiln cost", or "none, …". */
 static void describe_store(const kiln_config *config, char *text, size_t size)
 {
     kiln_store_params store = {.struct_size = sizeof store};
@@ -312,7 +359,7 @@ static void describe_store(const kiln_config *config, char *text, size_t size)
     assert_in_range(length, 1, size - 1);
 }
 
-/* Returns everything that a profile decides, in one line. */
+/* Writes everything that a profile decides to @text, in one line. */
 static void describe(const kiln_config *config, char *text, size_t size)
 {
     char on_disk[512];
@@ -334,7 +381,7 @@ static void describe(const kiln_config *config, char *text, size_t size)
     assert_in_range(length, 1, size - 1);
 }
 
-/* The effect of one variable's value: the resulting configuration, or the warning. */
+/* What one variable's value causes: the resulting configuration, or a warning. */
 typedef struct effect {
     variable set;
     const char *said;
@@ -425,13 +472,14 @@ static void test_profile_kiln(void **state)
          "store /h/.cache/kiln of",
          "expected an absolute path; /h/.cache/kiln is used"},
         {{"KILN_DIR", "pack:/p"}, "dir pack:/p, store pack:/p of 2147483648,", NULL},
+        {{"KILN_DIR", "rediss://h"}, "dir rediss://h, store rediss://h of 2147483648,", NULL},
         {{"KILN_DIR", "/a b|pack:/c"}, "dir /a b|pack:/c, store /a b|pack:/c of 2147483648,", NULL},
         {{"KILN_DIR", "pack:p"},
          "store /h/.cache/kiln of",
          "expected an absolute path; /h/.cache/kiln is used"},
         {{"KILN_LAST_MISS", "1"}, "kiln cost noting misses, 0 s,", NULL},
         {{"KILN_SIGNING_KEY_FILE", "/k y"}, "kiln cost, 0 s, key /k y,", NULL},
-        {{"KILN_DIR", "http://k"},
+        {{"KILN_DIR", "ftp://k"},
          "store /h/.cache/kiln of",
          "expected an absolute path; /h/.cache/kiln is used"},
         {{"KILN_TRACE", "/t"}, "trace 0 /t", NULL},
@@ -440,7 +488,7 @@ static void test_profile_kiln(void **state)
     CHECK_EFFECTS(KILN_PROFILE_KILN, others, effects);
 }
 
-static void test_profile_sycl_is_off_at_first(void **state)
+static void test_profile_sycl_is_off_by_default(void **state)
 {
     (void)state;
     static const variable others[] = {{"HOME", "/h"}, {NULL, NULL}};
@@ -460,7 +508,7 @@ static void test_profile_sycl_is_off_at_first(void **state)
     };
     CHECK_EFFECTS(KILN_PROFILE_SYCL, others, effects);
 
-    /* Each of three variables alone names a directory; without any, there is no cache. */
+    /* Each of three variables suffices to name a directory. If none is set, there is no cache. */
     static const variable on[] = {{"SYCL_CACHE_PERSISTENT", "1"}, {NULL, NULL}};
     static const effect directories[] = {
         {{"OTHER", "1"}, "dir none, store none of", NULL},
@@ -524,7 +572,7 @@ static void test_profile_sycl(void **state)
         {{"SYCL_CACHE_TRACE", "random"}, "trace 0 none", events},
         {{"SYCL_CACHE_DISABLE_PERSISTENT", "1"},
          "store /h/",
-         "has no effect any more; SYCL_CACHE_PERSISTENT decides"},
+         "no longer has any effect; SYCL_CACHE_PERSISTENT decides"},
         {{"KILN_DISABLE", "1"},
          "store none of 8589934592, sycl lru, 604800 s, images 0 to 1073741824, "
          "memory lru 0 0 failures off,",
@@ -627,7 +675,7 @@ static void test_store_of_another_version(void **state)
     kiln_config_free(&config);
 }
 
-static void test_a_cache_of_another_family_is_one_place(void **state)
+static void test_other_profiles_read_no_chains(void **state)
 {
     (void)state;
     variable sycl[] = {{"SYCL_CACHE_DIR", "/a|b"}, {NULL, NULL}};
@@ -640,8 +688,8 @@ static void test_a_cache_of_another_family_is_one_place(void **state)
     kiln_config_free(&config);
 }
 
-/* Unsigned entries must not be accepted then. */
-static void test_an_empty_key_file_opens_nothing(void **state)
+/* If a store opened with an empty key file, it would accept unsigned entries. */
+static void test_no_store_opens_with_an_empty_key_file(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_DIR", "/nowhere"}, {"KILN_SIGNING_KEY_FILE", ""});
@@ -654,7 +702,7 @@ static void test_an_empty_key_file_opens_nothing(void **state)
     kiln_config_free(&config);
 }
 
-/* A configuration suffices to open both levels, in every profile. */
+/* Checks that the configuration of a profile opens both the store and the cache in memory. */
 static void check_opening(uint32_t profile, variable *variables, uint64_t max_bytes,
                           uint64_t max_entries)
 {
@@ -770,6 +818,8 @@ static void test_every_allocation_may_fail(void **state)
                           {"KILN_STATS", "/s"},
                           {"KILN_KEY_ENV", "A,,B*,"},
                           {"KILN_SIGNING_KEY_FILE", "/k"},
+                          {"AWS_ACCESS_KEY_ID", "a"},
+                          {"AWS_REGION", "r"},
                           {NULL, NULL}};
     check_failing_allocations(KILN_PROFILE_KILN, of_kiln);
     variable of_sycl[] = {{"HOME", "/h"},
@@ -797,20 +847,21 @@ int main(void)
         cmocka_unit_test(test_nothing_set_gives_the_defaults),
         cmocka_unit_test(test_all_is_read),
         cmocka_unit_test(test_the_directory_is_the_first_that_is_given),
-        cmocka_unit_test(test_a_cache_of_another_family_is_one_place),
-        cmocka_unit_test(test_an_empty_key_file_opens_nothing),
+        cmocka_unit_test(test_other_profiles_read_no_chains),
+        cmocka_unit_test(test_no_store_opens_with_an_empty_key_file),
         cmocka_unit_test(test_empty_means_unset),
         cmocka_unit_test(test_a_relative_directory_is_a_warning),
         cmocka_unit_test(test_a_wrong_size_is_a_warning),
         cmocka_unit_test(test_a_switch_is_0_or_1),
         cmocka_unit_test(test_the_helper_is_on_unless_switched_off),
-        cmocka_unit_test(test_the_last_miss_is_kept_where_asked_for),
-        cmocka_unit_test(test_a_key_file_is_given_on_as_it_is),
-        cmocka_unit_test(test_wrong_names_are_warnings_and_the_others_stay),
+        cmocka_unit_test(test_last_miss_is_kept_on_request),
+        cmocka_unit_test(test_key_file_is_passed_on_unchanged),
+        cmocka_unit_test(test_credentials),
+        cmocka_unit_test(test_wrong_names_are_warned_about_and_ignored),
         cmocka_unit_test(test_a_warning_is_one_short_line),
         cmocka_unit_test(test_profiles_have_names),
         cmocka_unit_test(test_profile_kiln),
-        cmocka_unit_test(test_profile_sycl_is_off_at_first),
+        cmocka_unit_test(test_profile_sycl_is_off_by_default),
         cmocka_unit_test(test_profile_sycl),
         cmocka_unit_test(test_profile_onednn),
         cmocka_unit_test(test_memory_of_another_version),

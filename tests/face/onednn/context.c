@@ -11,7 +11,7 @@
 
 #include <kiln/persistent.h>
 
-#include "device/opencl/ops.h"
+#include "device/opencl/device_ops.h"
 #include "device/opencl/traits.h"
 #include "program/context.h"
 #include "support/get_program.h"

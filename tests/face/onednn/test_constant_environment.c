@@ -62,7 +62,7 @@ static void test_a_piece_may_name_a_policy(void **state)
     assert_int_equal(warnings.count, 0);
 }
 
-static void test_what_says_nothing_is_no_fault(void **state)
+static void test_silent_peer_is_not_an_error(void **state)
 {
     (void)state;
     const char *const values[] = {NULL, "", ";", ";;cpu:4;;"};
@@ -147,7 +147,7 @@ static void test_warnings_are_bounded(void **state)
     read_value(value);
     assert_int_equal(warnings.count, 20);
     assert_non_null(strstr(warnings.lines[15], "piece 16,"));
-    assert_non_null(strstr(warnings.lines[16], "4 pieces more"));
+    assert_non_null(strstr(warnings.lines[16], "4 more pieces"));
 }
 
 /* ---- a process ---- */
@@ -172,7 +172,7 @@ static void read_at_first_use(void)
     check_capacity(KILN_ENGINE_GPU, 2048, KILN_POLICY_COST);
     CHECK(strstr(kiln_constant_warning(0), "piece 2, \"bad\""));
     CHECK(!kiln_constant_warning(1));
-    /* Once. */
+    /* The variable is read only once. */
     set_variable("cpu:1;gpu:1");
     check_capacity(KILN_ENGINE_CPU, 10240, KILN_POLICY_NO_EVICT);
     kiln_constant_cache *cache;
@@ -208,7 +208,7 @@ static void zero_disables(void)
 static void a_warning_is_a_first_use_too(void)
 {
     set_variable("x;x;x;x;x;x;x;x;x;x;x;x;x;x;x;x;x;x;cpu:8");
-    CHECK(strstr(kiln_constant_warning(16), "2 pieces more"));
+    CHECK(strstr(kiln_constant_warning(16), "2 more pieces"));
     CHECK(!kiln_constant_warning(17));
     set_variable("cpu:9");
     check_capacity(KILN_ENGINE_CPU, 8, KILN_POLICY_NO_EVICT);
@@ -221,7 +221,7 @@ static void test_the_variable_is_read_once_at_first_use(void **state)
     assert_int_equal(run_in_child(a_warning_is_a_first_use_too), 0);
 }
 
-static void test_calls_win_over_the_variable(void **state)
+static void test_calls_override_the_variable(void **state)
 {
     (void)state;
     assert_int_equal(run_in_child(a_call_wins), 0);
@@ -238,14 +238,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_kind_gets_its_piece),
         cmocka_unit_test(test_a_piece_may_name_a_policy),
-        cmocka_unit_test(test_what_says_nothing_is_no_fault),
+        cmocka_unit_test(test_silent_peer_is_not_an_error),
         cmocka_unit_test(test_the_last_piece_of_a_kind_counts),
         cmocka_unit_test(test_a_value_may_be_long),
         cmocka_unit_test(test_a_malformed_piece_is_ignored_alone),
         cmocka_unit_test(test_a_warning_says_what_was_expected),
         cmocka_unit_test(test_warnings_are_bounded),
         cmocka_unit_test(test_the_variable_is_read_once_at_first_use),
-        cmocka_unit_test(test_calls_win_over_the_variable),
+        cmocka_unit_test(test_calls_override_the_variable),
         cmocka_unit_test(test_the_variable_may_disable),
     };
     return cmocka_run_group_tests_name("constant environment", tests, NULL, NULL);

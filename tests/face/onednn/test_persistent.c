@@ -108,7 +108,7 @@ static uint32_t ask(kiln_program_context *context, const char *text)
     return result.from;
 }
 
-/* Does the same in a context that has nothing in memory. */
+/* Returns where a context with nothing in memory gets a program from. */
 static uint32_t ask_anew(const fixture *f, uint32_t kind, const char *text)
 {
     kiln_program_context *context = open_context(f, kind, NULL);
@@ -206,7 +206,7 @@ static void test_defaults(void **state)
     assert_dir_is("./kiln_persistent_cache");
 }
 
-static void test_what_is_set_is_got(void **state)
+static void test_settings_are_returned(void **state)
 {
     (void)state;
     assert_int_equal(persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
@@ -273,7 +273,7 @@ static void test_sources_are_of_engine_kinds(void **state)
     assert_null(kiln_persistent_source(3));
 }
 
-/* ---- what settings do to contexts ---- */
+/* ---- effects of settings on contexts ---- */
 
 static void test_nothing_is_kept_without_a_capacity(void **state)
 {
@@ -287,7 +287,7 @@ static void test_nothing_is_kept_without_a_capacity(void **state)
     assert_false(exists(f->cache));
 }
 
-static void test_what_memory_misses_is_on_disk(void **state)
+static void test_memory_miss_is_found_on_disk(void **state)
 {
     fixture *f = *state;
     turn_on(f);
@@ -302,7 +302,7 @@ static void test_what_memory_misses_is_on_disk(void **state)
 }
 
 /* A result that isn't kept is counted with the others. */
-static void test_what_passes_through_is_counted(void **state)
+static void test_passed_through_builds_are_counted(void **state)
 {
     fixture *f = *state;
     turn_on(f);
@@ -322,7 +322,7 @@ static void test_what_passes_through_is_counted(void **state)
     kiln_program_context_free(&context);
 }
 
-static void test_a_store_of_its_own_goes_first(void **state)
+static void test_own_store_takes_precedence(void **state)
 {
     fixture *f = *state;
     turn_on(f);
@@ -423,7 +423,7 @@ static void test_a_new_directory_closes_the_old_one(void **state)
         assert_int_equal(ask(context, text), KILN_PROGRAM_FROM_BUILD);
     }
     assert_int_equal(persistent_set_dir(scratch_path(f->directory, "other")), KILN_OK);
-    /* Everything has been written, and none of it is open. */
+    /* Everything has been written, and no file of the old directory is open. */
     assert_int_equal(scratch_count_descriptors(), descriptors);
     assert_int_equal(ask(context, "other"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "a"), KILN_PROGRAM_FROM_BUILD);
@@ -437,7 +437,7 @@ static void test_a_new_directory_closes_the_old_one(void **state)
     assert_int_equal(scratch_count_descriptors(), descriptors);
 }
 
-/* A hit that is not counted yet must not open a store. */
+/* A context that ends with a hit that is not counted yet must not open a store to count it. */
 static void test_a_context_that_ends_opens_no_store(void **state)
 {
     fixture *f = *state;
@@ -530,7 +530,7 @@ static void test_a_smaller_capacity_trims(void **state)
     assert_true(disk_bytes(f->cache) <= 2 * MIB + MIB / 2);
 }
 
-static void test_a_full_cache_takes_what_is_new_or_nothing(void **state)
+static void test_full_cache_evicts_or_refuses(void **state)
 {
     fixture *f = *state;
     assert_int_equal(persistent_set_dir(f->cache), KILN_OK);
@@ -552,7 +552,7 @@ static void test_a_full_cache_takes_what_is_new_or_nothing(void **state)
     assert_true(disk_bytes(f->cache) <= MIB);
 }
 
-/* The layout of the proposal: <hash>/<n>/key.bin and kernel.bin, and size.txt. */
+/* The files in oneDNN's proposal: <hash>/<n>/key.bin, <hash>/<n>/kernel.bin and size.txt. */
 static bool has_key, has_kernel, has_size;
 
 static int look_at_name(const char *path, const struct stat *stat, int kind, struct FTW *walk)
@@ -690,7 +690,7 @@ static bool child_finds_and_keeps(const fixture *f, kiln_program_context **paren
     return is_found && is_kept;
 }
 
-static void test_a_child_has_a_store_of_its_own(void **state)
+static void test_a_child_opens_its_store_again(void **state)
 {
     fixture *f = *state;
     turn_on(f);
@@ -859,13 +859,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_defaults),
-        TEST(test_what_is_set_is_got),
+        TEST(test_settings_are_returned),
         TEST(test_wrong_arguments_change_nothing),
         TEST(test_sources_are_of_engine_kinds),
         TEST(test_nothing_is_kept_without_a_capacity),
-        TEST(test_what_memory_misses_is_on_disk),
-        TEST(test_what_passes_through_is_counted),
-        TEST(test_a_store_of_its_own_goes_first),
+        TEST(test_memory_miss_is_found_on_disk),
+        TEST(test_passed_through_builds_are_counted),
+        TEST(test_own_store_takes_precedence),
         TEST(test_kinds_are_switched_apart),
         TEST(test_the_default_is_a_leaf_in_the_working_directory),
         TEST(test_a_directory_is_taken_literally),
@@ -874,13 +874,13 @@ int main(void)
         TEST(test_a_build_ends_where_it_began),
         TEST(test_a_log_callback_may_change_settings),
         TEST(test_a_smaller_capacity_trims),
-        TEST(test_a_full_cache_takes_what_is_new_or_nothing),
+        TEST(test_full_cache_evicts_or_refuses),
         TEST(test_the_layout_is_that_of_the_proposal),
         TEST(test_a_smaller_capacity_makes_no_directory),
         TEST(test_disabling_deletes_nothing),
         TEST(test_a_directory_of_others_is_not_used),
         TEST(test_sizes_that_are_not_kept),
-        TEST(test_a_child_has_a_store_of_its_own),
+        TEST(test_a_child_opens_its_store_again),
         TEST(test_settings_change_during_use),
         TEST(test_each_backend_has_a_folder),
         TEST(test_failing_allocations_of_settings),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Both levels of cache over processes, on a real runtime: what memory misses, a second process finds
-on disk. The programs are examples/persistent, in C and in C++, and one on contexts of the library's.
+"""Tests both levels of the cache with several processes on a real runtime: a second process misses
+in memory and finds its programs on disk. The programs are examples/persistent, in C and in C++, and
+a program that uses the library's contexts.
 
 test_persistent.py --context PROGRAM [--captures] PROGRAM…    --captures: the runtime's binaries are
                                                               cheap, so that contexts keep programs
@@ -45,7 +46,7 @@ class PersistentTest(unittest.TestCase):
         for program in options.programs:
             self.assert_prints(FOUND, program, "64", self.cache)
 
-    def test_each_program_builds_where_nothing_is_kept(self):
+    def test_each_program_builds_if_nothing_is_kept(self):
         for program in options.programs:
             shutil.rmtree(self.cache, ignore_errors=True)
             self.assert_prints(BUILT, program, "64", self.cache)
@@ -82,7 +83,7 @@ class PersistentTest(unittest.TestCase):
             self.assertEqual(self.run_program(program, "64", self.cache),
                              (BUILT if program == options.programs[0] else FOUND, ""))
 
-    def test_a_directory_that_cannot_be_used_fails_nobody(self):
+    def test_unusable_directory_fails_no_caller(self):
         os.mkdir(self.cache)
         os.chmod(self.cache, 0o777)
         for program in options.programs:

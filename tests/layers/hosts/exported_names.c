@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program's own functions, named like those of xxHash, Zstandard and libsodium that Kiln calls.
- * The program exports them, and fails if one is called.
+ * A program that exports functions with the names of the functions of xxHash, Zstandard and
+ * libsodium that Kiln calls. It fails if one of its own functions is called.
  */
 #include <stdlib.h>
 

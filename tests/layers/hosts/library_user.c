@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * library_user STORE: a program that links libkiln. It keeps objects in a cache and an entry in a
- * store, prints whether the entry was there, and ends without freeing anything of the cache.
+ * store, prints whether the entry existed, and exits without freeing the cache.
  */
 #include <stdbool.h>
 #include <stdio.h>

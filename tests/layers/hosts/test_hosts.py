@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that contain something that Kiln could collide with: names, or a leak checker.
+"""Tests programs that could conflict with Kiln, because they export certain names or contain a leak
+checker.
 
 test_hosts.py KILN library PROGRAM…          link libkiln: tests/layers/hosts/library_user.c
-test_hosts.py KILN opencl [--hits] PROGRAM…  are run with and without the layer: tests/support/opencl_app.c;
-                                             --hits: a second run must hit
+test_hosts.py KILN opencl [--hits] PROGRAM…  run with and without the layer, like
+                                             tests/support/opencl_app.c; --hits: a second run must
+                                             hit
 """
 
 import os
@@ -19,7 +21,8 @@ SOURCE = """
 kernel void f(global int *r) {{ r[get_global_id(0)] = 42; }}
 """.format("word " * 2000)
 
-# Drivers leak too. The frames between malloc and a driver are not always found.
+# Drivers leak memory too. The checker does not always find the stack frames between malloc and a
+# driver.
 LEAKS_OF_DRIVERS = """
 leak:libintelocl
 leak:libLLVM
@@ -29,8 +32,9 @@ leak:strdup
 """
 
 
-# gcc 12's checkers take a library's thread-local storage for a different one, and crash, if malloc
-# happens to place it 16 bytes behind the beginning of a page. Then they must not look at it.
+# gcc 12's checkers mistake the thread-local storage of one library for that of another, and crash,
+# if malloc happens to place it 16 bytes after the beginning of a page. This option keeps them from
+# searching thread-local storage.
 WITHOUT_GUESSES = "intercept_tls_get_addr=0"
 
 
@@ -54,15 +58,15 @@ class HostsTest(unittest.TestCase):
             file.write(text)
         return path
 
-    def run_it(self, *command):
-        """Returns its exit status, and what it wrote."""
+    def run_command(self, *command):
+        """Returns the command's exit status and output."""
         result = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=120,
                                 check=False)
         return result.returncode, result.stdout.decode(), result.stderr.decode()
 
     def outcomes(self):
-        """Returns what the layer did since the last call."""
+        """Returns the layer's outcomes since the last call."""
         with open(self.trace, encoding="utf-8") as file:
             lines = file.read().splitlines()
         os.remove(self.trace)
@@ -71,7 +75,7 @@ class HostsTest(unittest.TestCase):
 
 class Library(HostsTest):
     def expect(self, text, program, store):
-        self.assertEqual(self.run_it(program, store), (0, text + "\n", ""))
+        self.assertEqual(self.run_command(program, store), (0, text + "\n", ""))
 
     def test_a_store(self):
         for program in PROGRAMS:
@@ -91,7 +95,7 @@ class Library(HostsTest):
     def test_a_pack(self):
         pack = os.path.join(self.scratch, "pack")
         self.expect("stored", PROGRAMS[0], self.cache)
-        self.assertEqual(self.run_it(KILN, "pack", "--dir", self.cache, pack)[0], 0)
+        self.assertEqual(self.run_command(KILN, "pack", "--dir", self.cache, pack)[0], 0)
         for program in PROGRAMS:
             with self.subTest(program):
                 self.expect("found", program, "pack:" + pack)
@@ -102,14 +106,14 @@ class Opencl(HostsTest):
         source = self.file("f.cl", SOURCE)
         for number, program in enumerate(PROGRAMS):
             with self.subTest(program):
-                # The helper of the program before may still be at work.
+                # The previous program's helper may still be running.
                 self.environment["KILN_DIR"] = "%s-%d" % (self.cache, number)
                 command = [program, source, "return"]
-                plain = self.run_it(*command)
+                plain = self.run_command(*command)
                 self.assertEqual(plain[:2], (0, "42\n"), plain)
-                self.assertEqual(self.run_it(KILN, "run", "--", *command), plain)
+                self.assertEqual(self.run_command(KILN, "run", "--", *command), plain)
                 self.assertEqual(self.outcomes(), ["built"])
-                self.assertEqual(self.run_it(KILN, "run", "--", *command), plain)
+                self.assertEqual(self.run_command(KILN, "run", "--", *command), plain)
                 # Without --hits, a hit depends on how fast the helper is.
                 self.assertIn(self.outcomes(), (["hit-store"], ["hit-store" if HITS else "built"]))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls the program's function while_opening as soon as it is opened; the thread holds the loader's
- * lock then.
+ * A library whose constructor calls the program's function while_opening, while the thread holds
+ * the loader's lock.
  */
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls a function when the process ends, after the destructors of libraries that were opened
- * before this one.
+ * A library that calls a function of the program when the process ends, after the destructors of
+ * the libraries that were opened before it.
  */
 #include <stddef.h>
 

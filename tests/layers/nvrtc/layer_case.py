@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of NVRTC's layer share: a program that is run with and without it, and its
-output."""
+"""The part that the tests of NVRTC's layer share: running a program with and without it, and
+comparing the outputs."""
 
 import argparse
 import os
@@ -40,7 +40,7 @@ OUTCOME = re.compile(r"^kiln\[\d+\] (\S+?)(?: key=(\w+)| (.*))", re.MULTILINE)
 
 
 class LayerCase(unittest.TestCase):
-    """A scratch directory, in which programs run, with a cache in it."""
+    """Runs programs in a scratch directory, which contains the cache."""
 
     library = None  # the value of --library
 
@@ -67,7 +67,7 @@ class LayerCase(unittest.TestCase):
         return [*start, program or ARGUMENTS.program, *library, *arguments]
 
     def trace(self):
-        """Returns the trace since the last call: (outcome, call or key)."""
+        """Returns the trace since the last call: pairs of an outcome and a call or key."""
         path = self.environment["KILN_TRACE"]
         if not os.path.exists(path):
             return []
@@ -78,7 +78,7 @@ class LayerCase(unittest.TestCase):
         return [(m[1], m[2] or m[3]) for m in OUTCOME.finditer(text) if m[1] != "note:"]
 
     def run_program(self, *arguments, expect=None, cwd=None, **options):
-        """Runs the program under the layer; returns what it wrote. @expect: the outcomes in the
+        """Runs the program under the layer and returns its output. @expect: the outcomes in the
         trace."""
         self.trace()
         result = subprocess.run(
@@ -96,14 +96,16 @@ class LayerCase(unittest.TestCase):
                 if name in self.environment]
 
     def expect_hit_after(self, *arguments, **options):
-        """Checks that a cold and a warm run are as without the layer; returns what they wrote."""
+        """Checks that a cold and a warm run give the same output as without the layer. Returns this
+        output."""
         plain = self.run_program(*arguments, kiln=False, expect=[], **options)
         self.assertEqual(self.run_program(*arguments, expect=["built"], **options), plain)
         self.assertEqual(self.run_program(*arguments, expect=["hit-store"], **options), plain)
         return plain
 
     def expect_pass(self, *arguments, why, **options):
-        """Checks that a run is as without the layer, and that nothing is stored."""
+        """Checks that a run gives the same output as without the layer, and that nothing is
+        stored."""
         plain = self.run_program(*arguments, kiln=False, expect=[], **options)
         for _ in range(2):
             self.assertEqual(self.run_program(*arguments, **options), plain)

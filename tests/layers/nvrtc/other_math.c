@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that answer differently from the C library's, like those of a different version or
- * processor: exp in its last bit, log in the exceptions that it raises.
+ * Functions whose results differ from the C library's, like functions of a different version or for
+ * a different processor: exp in the last bit, log in the exceptions that it raises.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program without knowledge of Kiln. It compiles a source with NVRTC as its arguments say, and
- * writes everything that NVRTC answers, so that a run with the layer can be compared with one
- * without.
+ * A program that knows nothing about Kiln. It compiles a source with NVRTC according to its
+ * arguments, and writes everything that NVRTC returns, so that a run with the layer can be compared
+ * with a run without.
  *
  * usage: program [OPTION]... [-- NVRTC-OPTION...]
  *   --library PATH     open this libnvrtc; none is opened if the program is linked to one
@@ -10,11 +10,12 @@
  *   --name NAME        the name of the program
  *   --header NAME FILE, --expression TEXT, any number of times
  *   --callback         set a callback that lets the compilation continue
- *   --callback-between set one that counts, for the second compilation only
+ *   --callback-between set a callback that counts, for the second compilation only
  *   --twice            compile a second time
+ *   --first OPTION     compile a small program with that option before
  *   --meanwhile TEXT   run a shell command after the compilation
  *   --unknown          call a function that no layer knows, after the compilation
- *   --unknown-before   the same before the compilation
+ *   --unknown-before   call it before the compilation
  *   --misuse           make calls that NVRTC refuses
  *   --round-to-zero    the thread rounds to zero during the first compilation
  *   --trap             compile in a thread in which floating-point exceptions trap, and write their
@@ -23,9 +24,9 @@
  *   --odd-round-to-zero  with --threads: those with odd numbers round to zero
  *   --fork             compile in a child process
  *   --before PATH N    open and close a different libnvrtc N times first
- *   --elsewhere PATH   open that one too, in a separate namespace, and alternate between the two
+ *   --elsewhere PATH   open this libnvrtc too, in a separate namespace, and alternate between them
  *   --eager PATH       compile in a constructor of that library (eager.c), while another thread
- * does
+ *                      does
  *   --late PATH        compile only when the process ends, after the destructors of the libraries
  *                      that were opened before this one (late.c)
  *   --late-too PATH    compile at that time too
@@ -57,7 +58,7 @@ typedef struct job {
     const char *options[LIST_MAX];
     int callback, callback_between, twice, unknown, unknown_before, misuse, threads, fork,
         round_to_zero, odd_round_to_zero, trap, before_count;
-    const char *before, *elsewhere, *eager, *late, *late_too, *meanwhile;
+    const char *before, *elsewhere, *eager, *first, *late, *late_too, *meanwhile;
 } job;
 
 typedef int unknown_fn(kilni_nvrtc_program program, size_t *ret_size);
@@ -83,7 +84,7 @@ kilni_nvrtc_lowered_name_fn nvrtcGetLoweredName;
 kilni_nvrtc_size_fn nvrtcGetProgramLogSize, nvrtcGetPTXSize, nvrtcGetCUBINSize;
 kilni_nvrtc_get_fn nvrtcGetProgramLog, nvrtcGetPTX, nvrtcGetCUBIN;
 
-/* By calls and by address: loaders bind the two in different ways. */
+/* Uses functions by call and by address, which loaders bind by different relocations. */
 static int create_by_call(kilni_nvrtc_program *program, const char *source, const char *name,
                           int header_count, const char *const *headers,
                           const char *const *header_names)
@@ -122,7 +123,7 @@ static void find_nvrtc(const char *library)
 }
 #endif
 
-/* ---- questions ---- */
+/* ---- outputs ---- */
 
 static unsigned long long digest(const char *bytes, size_t size)
 {
@@ -144,7 +145,7 @@ static void write_output(FILE *to, kilni_nvrtc_program program, int output)
     size_t size = 4711;
     int result = nvrtc.size[output](program, &size);
     fprintf(to, "%s: %d, %zu bytes", output_names[output], result, size);
-    /* One byte more than requested, which must not change. */
+    /* The byte after the buffer must not change. */
     char *bytes = malloc(size + 1);
     memset(bytes, 'x', size + 1);
     result = nvrtc.get[output](program, bytes);
@@ -269,6 +270,14 @@ static void run(FILE *to, const job *j)
     fprintf(to, " %d %s\n", nvrtc.destroy(&program), program ? "left" : "gone");
 }
 
+static void compile_first(const char *option)
+{
+    kilni_nvrtc_program program = NULL;
+    nvrtc.create(&program, "__global__ void first(int *x) { *x = 1; }", "first.cu", 0, NULL, NULL);
+    printf("first: %d\n", nvrtc.compile(program, 1, &option));
+    nvrtc.destroy(&program);
+}
+
 /* ---- several programs at once ---- */
 
 typedef struct worker {
@@ -321,7 +330,7 @@ static void run_while_opening(void)
 
 void (*while_opening)(void) = run_while_opening;
 
-/* The first call of NVRTC comes earlier. */
+/* NVRTC is called once before, so that the layer is attached. */
 static void run_in_constructor(const job *j)
 {
     kilni_nvrtc_program program = NULL;
@@ -350,7 +359,7 @@ static int run_in_child(const job *j)
     return status == 0 ? 0 : 1;
 }
 
-/* ---- a second library, earlier libraries, and the end ---- */
+/* ---- a second library, earlier libraries, and the end of the process ---- */
 
 static void run_in_turn(const job *j)
 {
@@ -446,6 +455,8 @@ static void read_arguments(job *j, char **at)
             j->meanwhile = *++at;
         } else if (is(*at, "--eager")) {
             j->eager = *++at;
+        } else if (is(*at, "--first")) {
+            j->first = *++at;
         } else if (is(*at, "--late")) {
             j->late = *++at;
         } else if (is(*at, "--late-too")) {
@@ -469,7 +480,8 @@ static void read_arguments(job *j, char **at)
 }
 
 #ifdef TAKES_EXP
-/* At a fixed address this program has a stub for exp, which libnvrtc gets too. */
+/* If this program is linked at a fixed address, it has a stub for exp, to which libnvrtc is bound
+ * too. */
 static double (*volatile taken)(double);
 
 __attribute__((constructor)) static void take_exp(void)
@@ -487,6 +499,9 @@ int main(int argc, char **argv)
         open_and_close(j.before, j.before_count);
     }
     find_nvrtc(j.library);
+    if (j.first) {
+        compile_first(j.first);
+    }
     if (j.late || j.late_too) {
         run_at_the_end(&j, j.late ? j.late : j.late_too);
     }

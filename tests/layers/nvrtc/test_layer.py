@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layer of NVRTC over a stand-in for libnvrtc, which runs anywhere and can do what the real one
-does not."""
+"""Tests the layer of NVRTC with a stand-in for libnvrtc, which runs on every machine and does
+things that the real library does not."""
 
 import json
 import os
@@ -23,7 +23,7 @@ class StandIn(layer_case.LayerCase):
         return ["--source", self.file(name, text)]
 
     def compile_count(self):
-        """Counts compilations. Each call returns the count since the last one."""
+        """Returns the number of compilations since the last call."""
         if "STAND_IN_COUNT" not in self.environment:
             reader, writer = os.pipe2(os.O_NONBLOCK)
             self.addCleanup(os.close, reader)
@@ -36,12 +36,12 @@ class StandIn(layer_case.LayerCase):
             return 0
 
 
-class Ways(StandIn):
+class Layer(StandIn):
     def test_cold_and_warm(self):
         self.compile_count()
         self.expect_hit_after(*self.source("WARN\n" + SOURCE), "--name", "k.cu",
                               "--expression", "k<int>", "--expression", "&c", "--", "-a", "-b")
-        self.assertEqual(self.compile_count(), 2)  # without the layer, and cold with it
+        self.assertEqual(self.compile_count(), 2)  # without the layer, and with a cold cache
 
     def test_a_program_that_exports_kilns_names(self):
         self.expect_hit_after("--library", self.library, *self.source(SOURCE + "// long\n" * 10000),
@@ -60,7 +60,7 @@ class Ways(StandIn):
         self.assertEqual(self.run_program(*self.source(), "--threads", "1"), plain)
 
     def test_a_trace_at_the_file_size_limit(self):
-        """No signal ends the program, and it gets its build."""
+        """No signal ends the program, and its build succeeds."""
         plain = self.run_program(*self.source(), kiln=False)
         path = self.environment["KILN_TRACE"]
 
@@ -136,8 +136,8 @@ class Ways(StandIn):
         self.assertEqual(
             self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
 
-    def in_another_world(self, *arguments, **options):
-        """Runs the program with a C library with different functions; returns what was written."""
+    def run_with_other_functions(self, *arguments, **options):
+        """Runs the program with different math functions, and returns its output."""
         self.environment["LD_PRELOAD"] = ARGUMENTS.other_math
         try:
             return self.run_program(*arguments, **options)
@@ -145,7 +145,7 @@ class Ways(StandIn):
             del self.environment["LD_PRELOAD"]
 
     def test_files_that_change_before_a_late_compilation(self):
-        """A loaded program stays, and NVRTC does not compile a different one in its place."""
+        """The loaded program remains, and NVRTC does not compile the changed files instead."""
         self.file("a.h", "one")
         program = self.source('#include "a.h"\n')
         self.run_program(*program, expect=["built"])
@@ -159,33 +159,33 @@ class Ways(StandIn):
                 got = self.run_program(*program, *change, *more, expect=outcomes)
                 self.assertIn("files have changed", self.last[1][1])
                 self.assertIn(b"unknown: 0" if more == ["--unknown"] else b"compile: 0", plain)
-                # The answer for a program that was not compiled.
+                # The function of the later version answers as for a program that was not compiled.
                 self.assertEqual(
                     [line for line in got.splitlines() if line != b"unknown: 42 0"],
                     [line for line in plain.splitlines() if not line.startswith(b"unknown: 0")])
 
-    def test_functions_that_fold(self):
-        """A result is used if the functions give the same answers, and one is kept for each
-        kind."""
+    def test_functions_with_different_results(self):
+        """A result is used if this process's functions return the same values, and a result is kept
+        for each version of the functions."""
         for text in "FOLD exp 0.7\n", "FOLD log 0.7\n", "FOLD pow 2 3\nFOLD exp 1\n":
             with self.subTest(text=text):
                 arguments = self.source(text)
                 plain = self.expect_hit_after(*arguments)
-                other = self.in_another_world(*arguments, kiln=False)
+                other = self.run_with_other_functions(*arguments, kiln=False)
                 self.assertNotEqual(other, plain)
                 for expected in "built", "hit-store":
-                    self.assertEqual(self.in_another_world(*arguments, expect=[expected]), other)
+                    self.assertEqual(self.run_with_other_functions(*arguments, expect=[expected]), other)
                     self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), plain)
 
-    def test_functions_that_are_the_same(self):
-        """Other functions do not matter."""
+    def test_functions_with_equal_results(self):
+        """Different functions that return the same values do not matter."""
         for text in "FOLD expf 0.7\n", "FOLD pow 2.1 0.3\n", "FOLD pow 0 -1\n":
             with self.subTest(text=text):
                 arguments = self.source(text)
                 plain = self.expect_hit_after(*arguments)
-                self.assertEqual(self.in_another_world(*arguments, expect=["hit-store"]), plain)
+                self.assertEqual(self.run_with_other_functions(*arguments, expect=["hit-store"]), plain)
 
-    def test_what_else_functions_tell(self):
+    def test_errno_and_exceptions_of_functions(self):
         """errno and exceptions are as without the layer."""
         self.expect_hit_after(*self.source("FOLD log 0\nFOLD log -1\nFOLD exp 1000\n"
                                            "FOLD exp -1000\nFOLD expf 100\nFOLD pow -1 0.5\n"))
@@ -194,7 +194,7 @@ class Ways(StandIn):
         folds = self.source("FOLD exp 0.7\n")
         fixed = ["--library", self.library, *folds]
         plain = self.expect_hit_after(*fixed, program=ARGUMENTS.fixed)
-        other = self.in_another_world(*fixed, program=ARGUMENTS.fixed, expect=["built"])
+        other = self.run_with_other_functions(*fixed, program=ARGUMENTS.fixed, expect=["built"])
         self.assertNotEqual(other, plain)
         self.assertEqual(self.run_program(*folds, expect=["hit-store"]), plain)
 
@@ -249,8 +249,8 @@ class Ways(StandIn):
             self.assertEqual(self.run_program(*self.source(), expect=[]), plain)
             self.assertIn("cannot be watched", self.notes[0])
 
-    def test_another_library_before(self):
-        """The earlier library had a function that this one does not have, and several unknown
+    def test_an_earlier_library(self):
+        """The earlier library had a function that this library does not have, and several unknown
         ones."""
         for times in "1", "40":
             shutil.rmtree(self.cache, ignore_errors=True)
@@ -260,7 +260,7 @@ class Ways(StandIn):
             self.assertEqual(
                 self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
 
-    def test_the_end_of_the_process(self):
+    def test_compilation_when_the_process_ends(self):
         for when in "--late", "--late-too":
             arguments = [*self.source(), "--expression", "k<int>", when, ARGUMENTS.late]
             plain = self.run_program(*arguments, kiln=False)
@@ -270,7 +270,8 @@ class Ways(StandIn):
     def test_device_ops(self):
         """Under the layer, a program with NVRTC's device ops captures nothing itself: the layer
         watches NVRTC already."""
-        kept, unkept = (0, b"built and found\n", b""), (3, b"built, and not kept\n", b"")
+        kept = 0, b"built and found\n", b""
+        unkept = 3, b"built, and not kept: this NVRTC can't be watched\n", b""
         for kiln, expected in (False, kept), (True, unkept):
             result = subprocess.run(
                 self.command(ARGUMENTS.stand_in, "code", program=ARGUMENTS.ops, kiln=kiln),
@@ -294,7 +295,7 @@ class Ways(StandIn):
 
 
 class Inputs(StandIn):
-    def test_each_counts(self):
+    def test_each_input_counts(self):
         header = self.file("h", "one")
         first = [*self.source(), "--name", "k.cu", "--header", "h.h", header, "--expression", "a",
                  "--expression", "b", "--", "-x", "-y"]
@@ -318,7 +319,7 @@ class Inputs(StandIn):
         for variant in [first, *variants]:
             self.run_program(*variant, expect=["hit-store"])
 
-    def test_no_name_is_not_an_empty_one(self):
+    def test_no_name_differs_from_an_empty_one(self):
         self.run_program(*self.source(), expect=["built"])
         self.run_program(*self.source(), "--name", "", expect=["built"])
 
@@ -352,7 +353,7 @@ class Inputs(StandIn):
         self.environment["PWD"] = two
         self.run_program(*self.source(), cwd=two, expect=["hit-store"])
 
-    def test_the_time(self):
+    def test_clock_words(self):
         for text in ("__TIME__", "x __DATE__", "/* __TIMESTAMP__ */", "__TI\\\nME__",
                      "#define M(a) __ ## a\nM(TIME__)", "#define M __T %:%: IME__",
                      "#define M(a, b, c, d) __##a##b##c##d##__\nM(D, A, T, E)"):
@@ -364,14 +365,14 @@ class Inputs(StandIn):
         self.expect_pass(*self.source('#include "clock.h"'), why="__DATE__")
         self.expect_hit_after(*self.source("__TIME, TIME__ and TIMESTAMP"))
 
-    def test_what_passes_through(self):
+    def test_options_that_pass_through(self):
         for option in ("--time=-", "-time=x", "--fdevice-time-trace=x", "-pch", "--create-pch=x",
                        "--use-pch=x", "--pch-dir=x", " -pch", "-pch ", "\f--time=-"):
             self.expect_pass(*self.source(), "--", option, why=option)
         self.environment["NVRTC_APPEND_FLAGS"] = "-x"
         self.expect_pass(*self.source(), why="NVRTC_APPEND_FLAGS")
 
-    def test_what_is_not_kept(self):
+    def test_compilations_that_are_not_kept(self):
         for text, why in (("OPEN_TO_WRITE", "written"), ("READ_A_DEVICE", "neither a file nor"),
                           ("RUN_A_PROCESS", "process"), ("LEAVE_THE_FOLDER", "working directory")):
             self.expect_pass(*self.source(text), why=why)
@@ -386,14 +387,14 @@ class Includes(StandIn):
         two = self.run_program(*arguments, expect=["built"])
         self.assertNotEqual(one, two)
         self.assertIn("was made from a different a.h", self.notes[0])
-        # The entry keeps both.
+        # The entry keeps both results.
         self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), two)
         self.file("a.h", "one")
         self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), one)
         os.remove(include)
         self.assertIn(b"compile: 6", self.run_program(*arguments, expect=["failed"]))
 
-    def test_results_are_not_collected_for_ever(self):
+    def test_old_results_are_dropped(self):
         arguments = self.source('#include "a.h"')
         for i in range(6):
             self.file("a.h", str(i))
@@ -402,7 +403,7 @@ class Includes(StandIn):
             self.file("a.h", str(i))
             self.run_program(*arguments, expect=[outcome])
 
-    def test_a_file_that_comes_first(self):
+    def test_a_file_earlier_in_the_search_order(self):
         self.file("second/a.h", "second")
         os.mkdir(os.path.join(self.scratch, "first"))
         arguments = [*self.source('#include "a.h"'), "--", "-Ifirst", "-Isecond"]
@@ -410,7 +411,7 @@ class Includes(StandIn):
         self.file("first/a.h", "first")
         self.assertNotEqual(self.run_program(*arguments, expect=["built"]), plain)
 
-    def test_a_link_that_leads_elsewhere(self):
+    def test_a_link_with_a_new_target(self):
         self.file("one.h", "one")
         self.file("two.h", "two")
         link = os.path.join(self.scratch, "a.h")
@@ -421,7 +422,7 @@ class Includes(StandIn):
         os.symlink("two.h", link)
         self.assertNotEqual(self.run_program(*arguments, expect=["built"]), plain)
 
-    def test_one_file_by_two_names(self):
+    def test_two_names_of_the_same_file(self):
         self.file("a.h", "same")
         path = os.path.join(self.scratch, "b.h")
         os.link(os.path.join(self.scratch, "a.h"), path)
@@ -431,14 +432,14 @@ class Includes(StandIn):
         self.file("b.h", "same")
         self.run_program(*arguments, expect=["built"])
 
-    def test_relative_paths_start_at_the_working_directory(self):
+    def test_relative_paths_are_relative_to_the_working_directory(self):
         arguments = self.source('#include "a.h"')
         self.file("a.h", "here")
         here = self.expect_hit_after(*arguments)
         there = os.path.dirname(self.file("there/a.h", "there"))
         self.assertNotEqual(self.run_program(*arguments, cwd=there, expect=["built"]), here)
 
-    def test_a_file_that_changes_meanwhile(self):
+    def test_a_file_that_changes_during_the_compilation(self):
         path = self.file("a.h", "x")
         descriptor = os.open(path, os.O_WRONLY)
         self.addCleanup(os.close, descriptor)
@@ -456,7 +457,7 @@ class Folders(StandIn):
         path = self.file(os.path.join(name, "k.cu"), text)
         return ["--source", path, "--name", path, *more]
 
-    def test_the_folder_does_not_count(self):
+    def test_the_folder_usually_does_not_count(self):
         plain = self.run_program(*self.in_folder("one", "WARN"), kiln=False)
         self.assertEqual(self.run_program(*self.in_folder("one", "WARN"), expect=["built"]), plain)
         other = self.in_folder("a/longer/one", "WARN")
@@ -464,15 +465,15 @@ class Folders(StandIn):
         self.assertIn(b"longer", plain)
         self.assertEqual(self.run_program(*other, expect=["hit-store"]), plain)
 
-    def test_it_counts_if_a_text_can_learn_it(self):
+    def test_the_folder_counts_if_a_text_can_obtain_it(self):
         for number, word in enumerate(("__FILE__", "__BASE_FILE__", "std::source_location")):
             for outcome in ("built", "hit-store"):
                 self.run_program(*self.in_folder(f"one{number}", word), expect=[outcome])
             self.run_program(*self.in_folder(f"two{number}", word), expect=["built"])
-            # Each program gets its own.
+            # Each program gets a separate entry.
             self.run_program(*self.in_folder(f"one{number}", word), expect=["hit-store"])
 
-    def test_it_counts_if_the_code_contains_it(self):
+    def test_the_folder_counts_if_the_code_contains_it(self):
         folder = os.path.join(self.scratch, "one")
         numbers = ", ".join(str(c) for c in os.path.join(folder, "k.cu").encode())
         self.file("code.h", ".b8 s[] = {" + numbers + "};")
@@ -481,14 +482,14 @@ class Folders(StandIn):
         self.run_program(*self.in_folder("one", text), expect=["hit-store"])
         self.run_program(*self.in_folder("two", text), expect=["built"])
 
-    def test_it_counts_if_options_name_it(self):
+    def test_the_folder_counts_if_options_name_it(self):
         one = os.path.join(self.scratch, "one")
         self.run_program(*self.in_folder("one", SOURCE), "--", "-I" + one, expect=["built"])
         self.run_program(*self.in_folder("one", SOURCE), "--", "-I" + one, expect=["hit-store"])
         self.run_program(*self.in_folder("two", SOURCE), "--", "-I" + one, expect=["built"])
 
-    def test_it_counts_if_an_include_names_it(self):
-        """The include names the folder itself, so it leads there wherever the program is."""
+    def test_the_folder_counts_if_an_include_names_it(self):
+        """The include names the folder, so it reads from that folder wherever the program is."""
         self.file("one/a.h", "same")
         self.file("two/a.h", "same")
         more = ["--", "-I" + self.scratch]
@@ -499,13 +500,13 @@ class Folders(StandIn):
         plain = self.run_program(*two, cwd="/", kiln=False)
         self.assertEqual(self.run_program(*two, cwd="/", expect=["built"]), plain)
 
-    def test_the_name_in_it_counts(self):
+    def test_the_file_name_counts(self):
         self.run_program(*self.in_folder("one", SOURCE), expect=["built"])
         path = self.file("two/l.cu", SOURCE)
         self.run_program("--source", path, "--name", path, expect=["built"])
 
 
-class AtOnce(StandIn):
+class Concurrency(StandIn):
     def test_processes(self):
         self.compile_count()
         command = self.command(*self.source("SLEEP\n" + SOURCE))
@@ -547,7 +548,7 @@ class AtOnce(StandIn):
 
 
 class Tool(StandIn):
-    """What kiln show and kiln why print about the files that results were made from."""
+    """The output of kiln show and kiln why about the files that results were made from."""
 
     def tool(self, *arguments, cwd=None):
         result = subprocess.run([ARGUMENTS.kiln, *arguments], env=self.environment,
@@ -572,9 +573,10 @@ class Tool(StandIn):
 
     def test_show(self):
         digest, arguments, header = self.with_header()
-        here = {"path": "a.h", "beside_program": False, "found": "nothing", "size": None,
-                "same": True}
-        there = {"path": header, "beside_program": False, "found": "file", "size": 3, "same": True}
+        here = {"path": "a.h", "beside_program": False, "found": "nothing", "found_now": "nothing",
+                "size": None, "same": True}
+        there = {"path": header, "beside_program": False, "found": "file", "found_now": "file",
+                 "size": 3, "same": True}
         self.assertEqual(self.json("show", digest)["results"],
                          [{"same": True, "reads": [here, there]}])
         self.file("include/a.h", "three")
@@ -607,8 +609,8 @@ class Tool(StandIn):
         folder = os.path.dirname(path) + "/"
         digest = self.build("--source", path, "--name", path)
         self.assertEqual(self.json("show", digest)["results"], [{"same": None, "reads": [
-            {"path": folder, "beside_program": False, "found": "program_folder", "size": None,
-             "same": None}]}])
+            {"path": folder, "beside_program": False, "found": "program_folder",
+             "found_now": None, "size": None, "same": None}]}])
         for command in "show", "why":
             self.assertIn(f"only for a program in {folder}\n", self.tool(command, digest))
 
@@ -623,16 +625,20 @@ class Tool(StandIn):
         self.assertEqual(
             self.json("why", digest)["results"],
             [{"same": False, "reads": [{"path": header, "beside_program": False, "found": "file",
-                                        "size": 3, "same": False}]}])
+                                        "found_now": "file", "size": 3, "same": False}]}])
 
     def test_why_after_a_rebuild(self):
         self.build(*self.source("other", "other.cu"))
         digest, arguments, header = self.with_header()
+        self.assertEqual(self.json("why", "--last")["cause"], "first_build")
+        self.assertIn("\nThis was the first build with these inputs", self.tool("why", "--last"))
         self.file("include/a.h", "two")
         self.build(*arguments)
         for which in digest, "--last":
+            self.assertEqual(self.json("why", which)["cause"], "files")
             text = self.tool("why", which)
-            self.assertIn("\nresult 1 of 2: all files are unchanged\n"
+            self.assertIn("\nAn entry with this key was there, but was made from different files.\n"
+                          "result 1 of 2: all files are unchanged\n"
                           f"result 2 of 2: {header} has changed\n", text)
             self.assertNotIn("differs in", text)
 
@@ -645,7 +651,7 @@ class Tool(StandIn):
         self.assertIn("\nwhen the build was requested, /x/a.h had changed\n", text)
         self.assertNotIn("differs in", text)
         self.assertEqual(self.json("why", "--last", "--trace", trace)["made_from_another"], "/x/a.h")
-        # Notes about other keys and earlier misses do not belong to this one.
+        # Notes about other keys, or before earlier outcomes, do not belong to this miss.
         for note in (f"kiln[1] note: key={first} was made from a different /x/a.h\n",
                      f"kiln[1] note: key={digest} was made from a different /x/a.h\n"
                      f"kiln[1] hit-store key={digest} load=0ms\n",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layer of NVRTC without its audit library, over a stand-in for libnvrtc: whatever the layer
- * runs out of, the program gets what NVRTC would give.
+ * Tests the layer of NVRTC without its audit library, with a stand-in for libnvrtc: whichever
+ * resource the layer runs out of, the program gets NVRTC's answers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,9 +29,9 @@ static kilni_nvrtc_functions real;
 static const nvrtc_hooks *hooks;
 static nvrtc_library *library;
 
-/* ---- what a program does ---- */
+/* ---- a program ---- */
 
-/* What the stand-in returns for a source without directives, and one option. */
+/* Returns the stand-in's output for a source without directives, and one option. */
 static char *expected_ptx(const char *source)
 {
     char *ptx = NULL;
@@ -47,7 +47,7 @@ static void check_answers(kilni_nvrtc_program program, const char *ptx)
     assert_int_equal(size, strlen(ptx) + 1);
     char *bytes = malloc(size);
     while (!bytes) {
-        bytes = malloc(size); /* only one allocation fails, possibly this one */
+        bytes = malloc(size); /* the failing allocation may have been this one; the next succeeds */
     }
     assert_int_equal(hooks->get(library, program, KILNI_NVRTC_PTX, bytes), 0);
     assert_string_equal(bytes, ptx);
@@ -88,7 +88,7 @@ static void test_memory_runs_out_while_compiling(void **state)
     assert_true(n > 30);
 }
 
-static void test_memory_runs_out_while_finding(void **state)
+static void test_memory_runs_out_while_looking_up(void **state)
 {
     (void)state;
     static const char source[] = "always the same";
@@ -121,7 +121,7 @@ static void *compile_many(void *user)
     const int own = *(const int *)user;
     for (int i = 0; i < 50; i++) {
         char source[64];
-        /* Some programs that all threads compile, and some that only this one does. */
+        /* All threads compile every second program; only this thread compiles the others. */
         snprintf(source, sizeof source, "shared %d", i % 2 ? i : 100 * own + i);
         char *ptx = expected_ptx(source);
         compile_and_check(source, ptx);
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_runs_out_while_compiling),
-        cmocka_unit_test(test_memory_runs_out_while_finding),
+        cmocka_unit_test(test_memory_runs_out_while_looking_up),
         cmocka_unit_test(test_attaching),
         cmocka_unit_test(test_threads),
     };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layer of NVRTC over the real NVRTC of a CUDA toolkit. Needs no GPU."""
+"""Tests the layer of NVRTC with the real NVRTC of a CUDA toolkit. Needs no GPU."""
 
 import glob
 import os
@@ -37,7 +37,7 @@ class Real(layer_case.LayerCase):
 
 class Namespaces(Real):
     def test_a_second_library_in_its_own_namespace(self):
-        # Even without Kiln, the two read values that another thread has set. That works as long as
+        # Even without Kiln, both libraries read uninitialized memory, which works as long as
         # malloc leaves new memory unchanged.
         self.environment.pop("MALLOC_PERTURB_", None)
         arguments = ["--elsewhere", self.library, *self.program("-arch=sm_90")]
@@ -75,7 +75,7 @@ class Outputs(Real):
         self.expect_pass("--callback", *self.program("-arch=sm_90"), why="callback")
 
     def test_floating_point_mode(self):
-        """A constant that NVRTC folds in the thread's rounding mode."""
+        """NVRTC folds a constant in the thread's rounding mode."""
         folds = ["--source", self.file("folds.cu", "__constant__ double third = 1.0 / 3.0;\n"
                                        'extern "C" __global__ void k(double *x)\n'
                                        "{ x[0] = third; x[1] = exp(0.7); x[2] = log(0.7);\n"
@@ -85,7 +85,7 @@ class Outputs(Real):
         self.assertNotEqual(self.expect_hit_after(*rounded), plain)
         self.assertEqual(self.run_program(*folds, expect=["hit-store"]), plain)
 
-    def test_functions_of_another_processor(self):
+    def test_functions_for_a_different_processor(self):
         """The C library has functions for processors without FMA, which differ in some bits."""
         text = 'extern "C" __global__ void k(double *x) {\n' + "".join(
             "  x[%d] = %s;\n" % (i, call) for i, call in enumerate((
@@ -98,14 +98,47 @@ class Outputs(Real):
         self.environment["GLIBC_TUNABLES"] = WITHOUT_FMA
         other = self.run_program(*arguments, kiln=False)
         if other == plain:
-            self.skipTest("this C library or processor has only one kind of them")
+            self.skipTest("here the C library has only one version of these functions")
         for expected in "built", "hit-store":
             self.environment["GLIBC_TUNABLES"] = WITHOUT_FMA
             self.assertEqual(self.run_program(*arguments, expect=[expected]), other)
             del self.environment["GLIBC_TUNABLES"]
             self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), plain)
 
-    def test_time_goes_past(self):
+    def test_options_that_last(self):
+        """NVRTC 13.0 compiles later programs of a process as if they had such an option too. The
+        layer does not keep their results."""
+        text = """
+extern "C" __global__ void add(float *o, const float *i) { o[0] = i[0]; o[1] = i[0] + i[1]; }
+extern "C" __global__ void sum(float *o, const float *i, int n) {
+  float s = 0;
+  o[0] = i[0];
+  o[1] = i[0] + i[1];
+  for (int j = 0; j < n; j++) s += sinf(i[j]) / i[j + 1] * __expf(i[j]);
+  o[threadIdx.x] = sqrtf(s) + s * i[3] + 1e-39f;
+}
+"""
+        source = ["--source", self.file("lasts.cu", text), "--", "-arch=compute_80"]
+        plain = self.run_program(*source, kiln=False)
+        for option in "--restrict", "--Ofast-compile=mid":
+            with self.subTest(option=option):
+                shutil.rmtree(self.cache, ignore_errors=True)
+                first = ["--first", option, *source]
+                after = self.run_program(*first, kiln=False)
+                self.assertEqual(self.run_program(*first), after)
+                outcomes = [outcome for outcome, _ in self.last]
+                self.assertEqual(self.run_program(*source), plain)
+                self.assertEqual(outcomes, ["built", "passed-through", "built"])
+                # A hit returns the result of a process that compiles nothing else.
+                self.assertEqual(self.run_program(*first, expect=["hit-store"] * 2),
+                                 b"first: 0\n" + plain)
+                # If a program has the option itself, its result is the same as in a process that
+                # compiles nothing else.
+                alone = self.run_program(*source, option, kiln=False)
+                self.assertEqual(self.run_program(*first, option), b"first: 0\n" + alone)
+                self.assertEqual(self.run_program(*source, option, expect=["hit-store"]), alone)
+
+    def test_clock_words_pass_through(self):
         self.environment["KILN_TRACE"] = os.path.join(self.scratch, "trace")
         for _ in range(2):
             self.run_program("--source", self.file("t.cu", "__constant__ char t[] = __TIME__;"))
@@ -113,7 +146,7 @@ class Outputs(Real):
 
 
 class Bindings(Real):
-    """The layer works however a program reaches NVRTC."""
+    """The layer works however a program is bound to NVRTC."""
 
     @unittest.skipUnless(ARGUMENTS.linked, "no NVRTC to link with")
     def test_linked(self):
@@ -134,7 +167,7 @@ class Bindings(Real):
         self.expect_hit_after(*self.program("-arch=sm_90"))
 
     def test_under_another_name(self):
-        """By the name that the library has within itself."""
+        """Opens the library by its soname."""
         path = os.path.join(self.scratch, "other.so")
         os.symlink(self.library, path)
         self.library = path
@@ -160,19 +193,19 @@ print(size.value, code.raw.hex())
 
 
 class Includes(Real):
-    def test_what_decides_is_noticed(self):
+    def test_changed_files_are_noticed(self):
         text = '#include "sub/a.h"\nextern "C" __global__ void k(float *x) { *x = VALUE; }'
         source = ["--source", self.file("k.cu", text), "--", "-arch=sm_90", "-Ione", "-Itwo"]
         self.file("two/sub/a.h", '#include "b.h"\n')
         self.file("two/b.h", "#define VALUE 1\n")
         os.mkdir(os.path.join(self.scratch, "one"))
         one = self.expect_hit_after(*source)
-        # A different file, found earlier.
+        # Adds a different file, earlier in the search order.
         path = self.file("one/b.h", "#define VALUE 2\n")
         two = self.run_program(*source, expect=["built"])
         self.assertNotEqual(one, two)
         self.assertEqual(self.run_program(*source, kiln=False), two)
-        # Next to the file that includes it, found even earlier.
+        # Adds a file beside the including one, which is even earlier in the search order.
         self.file("two/sub/b.h", "#define VALUE 3\n")
         three = self.run_program(*source, expect=["built"])
         self.assertEqual(self.run_program(*source, kiln=False), three)
@@ -180,7 +213,7 @@ class Includes(Real):
         self.assertEqual(self.run_program(*source, expect=["hit-store"]), two)
         os.remove(path)
         self.assertEqual(self.run_program(*source, expect=["hit-store"]), one)
-        # A file that only __has_include asks for.
+        # Adds a file that only __has_include looks for.
         self.file("k.cu", '#if __has_include("c.h")\n#define MORE 1\n#else\n#define MORE 0\n'
                           '#endif\n__constant__ int more = MORE;')
         without = self.run_program(*source, expect=["built"])
@@ -189,7 +222,7 @@ class Includes(Real):
 
     @unittest.skipUnless(shutil.which("strace"), "no strace")
     def test_every_opened_file_is_recorded(self):
-        """No file that NVRTC opens escapes the layer."""
+        """The layer records every file that NVRTC opens."""
         text = '#include <cuda_fp16.h>\n#include "sub/a.h"\n'
         self.file("inc/sub/a.h", "#define A 1\n")
         source = self.file("k.cu", text)
@@ -199,7 +232,7 @@ class Includes(Real):
         result = subprocess.run([*strace, *arguments], env=self.environment, cwd=self.scratch,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         if b"ptrace" in result.stderr:
-            self.skipTest("no tracing here")
+            self.skipTest("this machine does not allow tracing")
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(log) as file:
             opened = set(re.findall(r'"([^"]+\.(?:h|hpp|cuh))"', file.read()))
@@ -242,8 +275,8 @@ class Folders(Real):
                     self.assertEqual(self.run_program(*first, kiln=False),
                                      self.run_program(*first, expect=["hit-store"]))
 
-    def test_the_log_is_of_this_folder(self):
-        """What the log says about headers next to the program, and what ptxas adds to it."""
+    def test_the_log_names_this_folder(self):
+        """The log names headers next to the program, and contains messages of ptxas."""
         # If the driver's own cache answers, ptxas does not run, and NVRTC's log lacks its part.
         self.environment["CUDA_CACHE_DISABLE"] = "1"
         text = '#include "unused.h"\n#warning here\nextern "C" __global__ void k(float *x) { *x = 1; }'
@@ -256,7 +289,7 @@ class Folders(Real):
                 self.assertEqual(self.run_program(*program, expect=[expected]), plain)
 
     def test_a_header_that_leads_into_a_folder(self):
-        """The header names the folder itself, so it leads there wherever the program is."""
+        """The header names the folder, so it reads from that folder wherever the program is."""
         text = '#include <b.h>\nextern "C" __global__ void k(float *x) { *x = VALUE; }'
         self.file("b.h", "#include <one/a.h>\n")
         self.file("one/a.h", "#define VALUE 1\n")
@@ -280,8 +313,8 @@ class Folders(Real):
         plain = self.run_program(*two, kiln=False)
         self.assertEqual(self.run_program(*two, expect=["built"]), plain)
 
-    def test_symbols_that_are_named_by_the_place(self):
-        """NVRTC puts the process number into their names, so no two runs have the same."""
+    def test_symbols_that_contain_the_process_number(self):
+        """NVRTC puts the process number into names of symbols, so these differ in each run."""
         text = """namespace { __device__ volatile int hidden = 3; struct T { int x; }; }
                   template <class T> __global__ void k(int *x) { x[0] = hidden; }"""
         for expression in "k<int>", "k<T>":
@@ -294,7 +327,7 @@ class Folders(Real):
             self.assertEqual(*outputs)
 
 
-class Places(Real):
+class WorkingDirectories(Real):
     def test_a_working_directory_that_is_removed(self):
         source = ["--source", self.file("k.cu", SOURCE), "--name", "k.cu", "--", INCLUDE]
         outputs = []
@@ -306,7 +339,7 @@ class Places(Real):
         self.assertEqual(*outputs)
 
     def test_working_directory(self):
-        """What is found is what NVRTC would make here, wherever it was made."""
+        """A hit is what NVRTC would make in this directory, wherever it was made."""
         self.environment.pop("PWD", None)
         one, two = (os.path.dirname(self.file(name + "/x", "")) for name in ("one", "a/longer/two"))
         text = 'extern "C" __global__ void k(float *x, const char **f) { *x = 1; *f = __FILE__; }'

@@ -69,7 +69,7 @@ static void skip_where_orphans_come_to_us(void)
     }
 }
 
-static void starts_what_is_no_child(void **state)
+static void spawned_process_is_not_a_child(void **state)
 {
     start *of = *state;
     skip_where_orphans_come_to_us();
@@ -79,7 +79,7 @@ static void starts_what_is_no_child(void **state)
     assert_int_equal(errno, ECHILD);
 }
 
-static void says_what_cannot_be_started(void **state)
+static void reports_failure_to_start(void **state)
 {
     const start *of = *state;
     char *const none[] = {NULL};
@@ -97,8 +97,9 @@ static void *start_while_cancelled(void *of)
     return before == PTHREAD_CANCEL_ENABLE ? of : NULL;
 }
 
-/* The children use the state of the starting thread: they must not act on its cancellation. */
-static void is_not_cancelled_half_way(void **state)
+/* The child processes use the memory of the thread that starts them, and must not act on its
+ * cancellation. */
+static void cancellation_takes_effect_after_the_start(void **state)
 {
     start *of = *state;
     skip_where_orphans_come_to_us();
@@ -113,9 +114,10 @@ static void is_not_cancelled_half_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(starts_what_is_no_child, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(says_what_cannot_be_started, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(is_not_cancelled_half_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(spawned_process_is_not_a_child, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reports_failure_to_start, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cancellation_takes_effect_after_the_start, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compares the map with a plain array of its pairs. The map's source is included, so that the test
- * can choose handles that collide.
+ * Compares the map with a plain array of the same pairs. The map's source is included, so that the
+ * test can choose handles that collide.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,14 +90,14 @@ static void assert_same(const handle_map *map, const model *expected)
 
 /* ---- handles ---- */
 
-/* Addresses like those of an allocator. */
+/* Returns the n-th of some handles that look like addresses from an allocator. */
 static const void *plain_handle(size_t number)
 {
     return (const void *)(uintptr_t)(0x7f0000001000 + 64 * number);
 }
 
-/* Returns the n-th handle whose hash leads to a given slot in a map of this capacity, and so in all
- * smaller ones. */
+/* Returns the n-th handle whose hash selects the given slot in a map of this capacity, and so in
+ * all smaller maps. */
 static const void *colliding_handle(size_t capacity, size_t place, size_t number)
 {
     const handle_map shape = {.capacity = capacity};
@@ -155,8 +155,8 @@ static void test_grows(void **state)
     free(map.slots);
 }
 
-/* A run of handles with the same slot that wraps around the end of the table, with other handles
- * displaced by it: whichever is removed, all others are still found. */
+/* Handles with the same slot form a run that wraps around the end of the table and displaces other
+ * handles. Whichever handle is removed, the map must still find all others. */
 static void test_removal_from_a_run(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chains: the guarantees of every store, for several stores as for one; which store is asked; and
- * stores that fail.
+ * Tests that chains give the guarantees of every store, which of its stores a chain uses for a
+ * call, and what happens if some of its stores fail.
  */
 #include "support/store_scene.h"
 
@@ -35,8 +35,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* "a|b" with the path of each store below the scratch directory: "file:" and "pack:" come before
- * the names, options after them. */
+/* Returns "a|b" with the path of each store below the scratch directory. In @tiers, each name
+ * follows "file:" or "pack:", and options follow the name. */
 static const char *location_of(const char *tiers)
 {
     static char location[LOCATION_SIZE];
@@ -92,7 +92,7 @@ static kiln_store *open_dir(const char *name)
     return store;
 }
 
-/* Returns what a directory alone answers to a get. */
+/* Returns the status of a get from a directory alone. */
 static kiln_status get_from(const char *name, uint64_t number)
 {
     kiln_store *store = open_dir(name);
@@ -202,8 +202,9 @@ static int unlinkat_failing_once(int directory, const char *path, int flags)
     return kilni_os_system()->unlinkat(directory, path, flags);
 }
 
-/* An entry that one store could not remove is still there, whatever the others report. */
-static void test_a_removal_that_fails_is_told(void **state)
+/* If one store could not remove an entry, the entry still exists, whatever the other stores
+ * report. */
+static void test_failed_removal_is_reported(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -303,8 +304,8 @@ static void check_totals(kiln_store *store)
     kiln_store_stat before = {.struct_size = sizeof before}, after = before;
     assert_int_equal(kiln_store_get_stat(store, 0, &before), KILN_OK);
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_OK);
     assert_int_equal(kiln_store_get_stat(store, 0, &after), KILN_OK);
     assert_true(after.entries > before.entries);
     assert_true(after.bytes > before.bytes);
@@ -320,7 +321,7 @@ static void test_totals(void **state)
     with_each_shape(check_totals);
     kiln_store *store = open_chain("pack:p|file:a|file:b");
     const kiln_stats delta = {.builds = 3};
-    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
     assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 3);
@@ -329,7 +330,7 @@ static void test_totals(void **state)
     assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 3);
     kiln_store_close(&store);
-    /* A read-only walk visits them too. */
+    /* A store that is opened read-only counts them too. */
     assert_int_equal(try_open("file:a|file:b", KILN_STORE_READONLY, &store, NULL), KILN_OK);
     assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 3);
@@ -477,7 +478,7 @@ static void test_policies_of_fills(void **state)
 
 /* A store without a signing key does not authenticate its entries, so they are not signed on their
  * way up. */
-static void test_nothing_unsigned_is_signed(void **state)
+static void test_unsigned_entries_are_not_signed(void **state)
 {
     (void)state;
     char key_path[SCRATCH_PATH_SIZE], tiers[LOCATION_SIZE], signed_tier[SCRATCH_PATH_SIZE + 32];
@@ -498,7 +499,7 @@ static void test_nothing_unsigned_is_signed(void **state)
     store = open_chain(signed_tier);
     assert_int_equal(scratch_get(store, 2), KILN_OK);
     kiln_store_close(&store);
-    /* An entry that one store has authenticated, another may sign. */
+    /* If one store has authenticated an entry, another store may sign it. */
     snprintf(tiers, sizeof tiers, "file:other?key-file=%s|%s", key_path, signed_tier);
     store = open_chain(tiers);
     assert_int_equal(scratch_get(store, 2), KILN_OK);
@@ -506,7 +507,7 @@ static void test_nothing_unsigned_is_signed(void **state)
     kiln_store_close(&store);
 }
 
-static void test_what_nobody_may_write(void **state)
+static void test_unwritable_store(void **state)
 {
     (void)state;
     write_pack_of("p", 0, 3, 0);
@@ -514,7 +515,7 @@ static void test_what_nobody_may_write(void **state)
     kiln_store *store = open_chain("pack:p|file:a?readonly=1");
     kiln_key *key = scratch_key(1);
     kiln_lease *lease = NULL;
-    assert_int_equal(kilni_store_capabilities(store), 0);
+    assert_int_equal(kilni_store_capabilities(store), KILNI_STORE_FOREIGN);
     assert_int_equal(scratch_put(store, 9, 10), KILN_E_READONLY);
     assert_int_equal(kiln_store_remove(store, key), KILN_E_READONLY);
     assert_int_equal(trim_to(store, 0, NULL), KILN_E_READONLY);
@@ -525,7 +526,7 @@ static void test_what_nobody_may_write(void **state)
     kiln_store_close(&store);
 }
 
-static void test_no_tier_that_takes_it(void **state)
+static void test_no_tier_accepts_the_entry(void **state)
 {
     (void)state;
     kiln_store *store = open_chain("file:a?max-size=500|file:b?max-size=0");
@@ -561,7 +562,7 @@ static void test_requests_go_to_one_tier(void **state)
     assert_int_equal(count_requests(a), 1);
     assert_int_equal(count_requests(b), 0);
     assert_int_equal(kiln_store_remove(store, kiln_entry_key(request)), KILN_OK);
-    /* Nor are they copied up. */
+    /* A request that is found in the second store is not copied to the first. */
     assert_int_equal(kiln_store_put(b, request), KILN_OK);
     assert_int_equal(kiln_store_get(store, kiln_entry_key(request), &found), KILN_OK);
     assert_int_equal(count_requests(a), 0);
@@ -572,7 +573,7 @@ static void test_requests_go_to_one_tier(void **state)
     kiln_store_close(&store);
 }
 
-static void test_leases_are_the_first_tiers(void **state)
+static void test_leases_are_taken_in_the_first_tier(void **state)
 {
     (void)state;
     kiln_key *key = scratch_key(1);
@@ -590,9 +591,9 @@ static void test_leases_are_the_first_tiers(void **state)
     kiln_key_release(&key);
 }
 
-/* An entry that a pack keeps compressed and with a stripped key is complete again where it is put.
- */
-static void test_what_comes_from_a_pack_is_whole_again(void **state)
+/* A pack keeps an entry compressed and with a stripped key. A hit in the pack fills the directory
+ * above with the entry as it was: uncompressed, with its whole key. */
+static void test_unpacked_entry_is_uncompressed(void **state)
 {
     (void)state;
     static const unsigned char zeros[5000];
@@ -632,7 +633,7 @@ static void test_what_comes_from_a_pack_is_whole_again(void **state)
 
 /* ---- damage ---- */
 
-static void test_damage_above_is_passed_over_and_mended(void **state)
+static void test_damage_above_is_skipped_and_replaced(void **state)
 {
     (void)state;
     put_to("a", 1);
@@ -665,7 +666,7 @@ static void test_damage_everywhere_is_a_miss(void **state)
     kiln_key *key = scratch_key(1);
     kiln_entry *entry = NULL;
     size_t fill;
-    assert_int_equal(kilni_store_find(store, key, true, &entry, &fill), KILN_E_CORRUPT);
+    assert_int_equal(kilni_store_find(store, key, NULL, true, &entry, &fill), KILN_E_CORRUPT);
     kilni_store_take_counts(store, &counts);
     assert_int_equal(counts.corrupt, 1);
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
@@ -674,7 +675,7 @@ static void test_damage_everywhere_is_a_miss(void **state)
     kiln_store_close(&store);
 }
 
-/* A look-up does not reach the copy below; a check does. */
+/* A look-up ends at the first copy, so only kiln_store_verify finds that the second is damaged. */
 static void test_verify_reads_every_copy(void **state)
 {
     (void)state;
@@ -763,7 +764,7 @@ static unsigned tries_in(kiln_store *store, unsigned seconds)
     return reads - before;
 }
 
-static void test_a_tier_that_fails_is_left_alone_for_a_while(void **state)
+static void test_a_failing_tier_is_skipped_for_a_while(void **state)
 {
     (void)state;
     struct stat stat;
@@ -780,7 +781,7 @@ static void test_a_tier_that_fails_is_left_alone_for_a_while(void **state)
     assert_non_null(strstr(last_line, "/p is skipped"));
     unsigned tries = tries_in(store, 300);
     assert_true(tries >= 6 && tries <= 12);
-    /* It is asked again within a minute. */
+    /* The store is asked again within a minute. */
     failing_inode = 0;
     pass_seconds(61);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
@@ -812,8 +813,9 @@ static kilni_tier *first_tier_of(kiln_store *store)
     return &((kilni_chain *)store)->tiers[0];
 }
 
-/* The result of two threads, one of which failed while the other's call succeeded. */
-static void test_a_good_call_ends_every_pause(void **state)
+/* Sets the state that two threads leave if the call of one fails while the call of the other
+ * succeeds. */
+static void test_a_successful_call_ends_every_pause(void **state)
 {
     (void)state;
     kiln_store *store = open_chain("file:a|file:b");
@@ -824,8 +826,8 @@ static void test_a_good_call_ends_every_pause(void **state)
     kiln_store_close(&store);
 }
 
-/* Damage that was met but is not counted yet is no reason to call a store. */
-static void test_only_calls_that_learn_try_a_tier(void **state)
+/* A chain does not call a store merely to add damage to its counters. */
+static void test_only_calls_with_an_outcome_try_a_tier(void **state)
 {
     (void)state;
     kiln_store *store = open_chain("file:a?lease=off|file:b?readonly=1");
@@ -838,7 +840,7 @@ static void test_only_calls_that_learn_try_a_tier(void **state)
     kiln_store_close(&store);
 }
 
-static void test_a_tier_that_is_denied(void **state)
+static void test_a_tier_without_permission(void **state)
 {
     (void)state;
     put_to("b", 1);
@@ -846,7 +848,7 @@ static void test_a_tier_that_is_denied(void **state)
     assert_int_equal(chmod(scratch_path(scratch, "a"), 0777), 0);
     kiln_store *store = open_chain("file:a|file:b");
     assert_int_equal(lines, 1);
-    assert_non_null(strstr(last_line, "may be written by others"));
+    assert_non_null(strstr(last_line, "is writable by others"));
     assert_int_equal(scratch_get(store, 1), KILN_OK);
     assert_int_equal(scratch_put(store, 2, 10), KILN_OK);
     kiln_key *key = scratch_key(3);
@@ -865,7 +867,7 @@ static void test_no_tier_opens(void **state)
     assert_int_equal(mkdir(scratch_path(scratch, "a"), 0777), 0);
     assert_int_equal(chmod(scratch_path(scratch, "a"), 0777), 0);
     assert_int_equal(try_open("file:a|pack:p", 0, &store, &error), KILN_E_DENIED);
-    assert_non_null(strstr(error.text, "may be written by others"));
+    assert_non_null(strstr(error.text, "is writable by others"));
     assert_null(store);
     assert_int_equal(try_open("file:none|file:no", KILN_STORE_NO_CREATE, &store, NULL), KILN_MISS);
     assert_int_equal(lines, 0);
@@ -894,8 +896,8 @@ static void test_locations(void **state)
     assert_int_equal(open_as_is("|"), KILN_E_PARSE);
     assert_int_equal(open_as_is("/tmp|"), KILN_E_PARSE);
     assert_int_equal(open_as_is("/tmp||/tmp"), KILN_E_PARSE);
-    assert_int_equal(open_as_is("redis://x|/tmp"), KILN_E_UNSUPPORTED);
-    /* Nothing is created if any store is wrong. */
+    assert_int_equal(open_as_is("gopher://x|/tmp"), KILN_E_UNSUPPORTED);
+    /* Nothing is created if the location of any store is invalid. */
     assert_int_equal(try_open("file:a|file:b?colour=red", 0, &store, NULL), KILN_E_UNSUPPORTED);
     assert_int_not_equal(access(scratch_path(scratch, "a"), F_OK), 0);
     assert_int_equal(try_open("file:a|file:b?write=some", 0, &store, NULL), KILN_E_PARSE);
@@ -931,7 +933,7 @@ static void test_failing_allocations(void **state)
             assert_int_equal(status, KILN_OK);
             break;
         }
-        /* A failed copy to the upper store fails no caller. */
+        /* If the copy to the upper store fails, the look-up still succeeds. */
         assert_true(status == KILN_OK || status == KILN_E_NO_MEMORY || status == KILN_E_IO);
         scratch_remove(scratch_path(scratch, "a"));
     }
@@ -982,7 +984,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_put_and_get),
-        TEST(test_a_removal_that_fails_is_told),
+        TEST(test_failed_removal_is_reported),
         TEST(test_each),
         TEST(test_lease),
         TEST(test_totals),
@@ -992,21 +994,21 @@ int main(void)
         TEST(test_the_first_tier_answers),
         TEST(test_write_policies),
         TEST(test_policies_of_fills),
-        TEST(test_nothing_unsigned_is_signed),
-        TEST(test_what_nobody_may_write),
-        TEST(test_no_tier_that_takes_it),
+        TEST(test_unsigned_entries_are_not_signed),
+        TEST(test_unwritable_store),
+        TEST(test_no_tier_accepts_the_entry),
         TEST(test_requests_go_to_one_tier),
-        TEST(test_leases_are_the_first_tiers),
-        TEST(test_what_comes_from_a_pack_is_whole_again),
-        TEST(test_damage_above_is_passed_over_and_mended),
+        TEST(test_leases_are_taken_in_the_first_tier),
+        TEST(test_unpacked_entry_is_uncompressed),
+        TEST(test_damage_above_is_skipped_and_replaced),
         TEST(test_damage_everywhere_is_a_miss),
         TEST(test_verify_reads_every_copy),
         TEST(test_a_tier_that_does_not_open),
-        TEST(test_a_tier_that_fails_is_left_alone_for_a_while),
+        TEST(test_a_failing_tier_is_skipped_for_a_while),
         TEST(test_success_between_failures_keeps_a_tier),
-        TEST(test_a_good_call_ends_every_pause),
-        TEST(test_only_calls_that_learn_try_a_tier),
-        TEST(test_a_tier_that_is_denied),
+        TEST(test_a_successful_call_ends_every_pause),
+        TEST(test_only_calls_with_an_outcome_try_a_tier),
+        TEST(test_a_tier_without_permission),
         TEST(test_no_tier_opens),
         TEST(test_locations),
         TEST(test_failing_allocations),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every system call of the store fails once, and from then on: at its first use, its second, and so
- * on. Whatever fails, no wrong bytes are returned, no descriptor leaks, each call returns only
- * statuses that its header lists, and afterwards the store works as before.
+ * For every system call that the store makes, and for every n, the n-th call of that kind fails:
+ * first that call alone, then it and all later ones. Whatever fails, no wrong bytes are returned,
+ * no descriptor leaks, each call returns only statuses that its header lists, and afterwards the
+ * store works as before.
  */
 #include "support/store_scene.h"
 
@@ -12,7 +13,7 @@
 #include "support/failing_malloc.h"
 
 #define EXISTING 4u    /* existing entries */
-#define EXHAUSTIVE 40u /* this many calls of a kind fail one by one, then one in STRIDE */
+#define EXHAUSTIVE 40u /* this many calls of a kind fail in turn; then one in STRIDE */
 #define STRIDE 199u
 
 #define CALLS(X)                                                                                   \
@@ -59,7 +60,7 @@ static const char *const call_names[] = {
 /* The failing call. One thread. */
 static enum call failing_call;
 static int failing_error;
-static bool fails_on; /* all later ones too */
+static bool fails_on; /* all later calls fail too */
 static unsigned fails_at, seen;
 static size_t longest_transfer;
 static unsigned short_at, transfers; /* only one transfer is short; 0: none */
@@ -187,7 +188,7 @@ static int faulty_futimens(int file, const struct timespec times[2])
 
 static int faulty_fdatasync(int file)
 {
-    (void)file; /* no power is cut here, and disks are slow */
+    (void)file; /* no power cut is simulated here, and flushing to a disk is slow */
     return fails(CALL_fdatasync) ? -1 : 0;
 }
 
@@ -218,7 +219,8 @@ static int faulty_closedir(DIR *directory)
     return failed ? -1 : result;
 }
 
-/* Time passes by sleeping, and a little with each look at the clock, so that no wait takes long. */
+/* Time passes when the store sleeps, and a little when it reads the clock, so that no wait takes
+ * long. */
 static int fake_clock_gettime(clockid_t clock, struct timespec *ret_time)
 {
     if (clock != CLOCK_MONOTONIC) {
@@ -326,7 +328,7 @@ static void change(kiln_store *store, const kiln_key *key)
     EXPECT_PUT(scratch_put(store, 50, 700));
     EXPECT(kiln_store_remove(store, key), KILN_OK, KILN_MISS, KILN_EXISTS, KILN_BUSY,
            KILN_E_READONLY, KILN_E_IO, KILN_E_NO_MEMORY);
-    EXPECT(kiln_store_account(store, &delta), KILN_OK, KILN_E_READONLY, KILN_E_IO);
+    EXPECT(kiln_store_add_stats(store, &delta), KILN_OK, KILN_E_READONLY, KILN_E_IO);
 }
 
 static void take_lease(kiln_store *store, const kiln_key *key)
@@ -428,7 +430,8 @@ static kiln_store *open_plain(void)
     return store;
 }
 
-/* Old entries, so that gets record their use; a link above; a small and a large one. */
+/* The entries are old, so that gets record their use. One is small, one is large, and a folder
+ * above them is a link. */
 static void prepare(void)
 {
     scratch_remove(scratch_path(scratch, "real"));
@@ -485,7 +488,8 @@ static bool run_with_fault(script_fn *script, enum call call, int error, bool on
     return happened;
 }
 
-/* A call that is interrupted for ever is repeated for ever; a sleep too. */
+/* The store repeats an interrupted read or write, so a call would never return if all reads or
+ * writes were interrupted. */
 static bool is_endless(enum call call, int error, bool on)
 {
     bool repeats =
@@ -521,13 +525,13 @@ static void test_using_a_store(void **state)
     run_faults(use_script, all_errors);
 }
 
-static void test_governing_a_store(void **state)
+static void test_maintaining_a_store(void **state)
 {
     (void)state;
     run_faults(govern_script, all_errors);
 }
 
-static void test_reviving_a_store(void **state)
+static void test_recreating_a_store(void **state)
 {
     (void)state;
     run_faults(revive_script, few_errors);
@@ -559,7 +563,8 @@ static void test_short_transfers(void **state)
     }
 }
 
-/* The n-th transfer of an open, a get, a put and a lease does half of the requested bytes. */
+/* Opens the store, gets, puts and leases. The n-th read or write of these calls transfers half of
+ * the requested bytes. */
 static void test_one_short_transfer(void **state)
 {
     (void)state;
@@ -584,7 +589,7 @@ static void test_one_short_transfer(void **state)
     }
 }
 
-/* An entry that takes several reads: each failure must be noticed. */
+/* The entry is read in several pieces, and the store must notice the failure of each read. */
 static void test_reading_in_pieces(void **state)
 {
     (void)state;
@@ -643,7 +648,7 @@ static int set_up(void **state)
     table = faulty_table();
     kilni_os_replace(&table);
     if (access("/dev/shm", W_OK) == 0) {
-        /* Thousands of renames over existing files would wait for a disk. */
+        /* On a disk, each of thousands of renames over existing files would wait for a flush. */
         setenv("TMPDIR", "/dev/shm", 0);
     }
     scratch_make(scratch);
@@ -670,8 +675,8 @@ int main(int argc, char **argv)
     }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_using_a_store),     TEST(test_governing_a_store), TEST(test_reviving_a_store),
-        TEST(test_statistics_files),  TEST(test_short_transfers),   TEST(test_one_short_transfer),
+        TEST(test_using_a_store),     TEST(test_maintaining_a_store), TEST(test_recreating_a_store),
+        TEST(test_statistics_files),  TEST(test_short_transfers),     TEST(test_one_short_transfer),
         TEST(test_reading_in_pieces), TEST(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layouts that keep an entry in two files: their names, byte for byte; hash collisions; missing
- * and damaged halves; and several writers and evictions at once. test_store.c tests what they share
- * with every store.
+ * The layouts that keep an entry in two files: the names of these files, byte for byte; hash
+ * collisions; a pair with a missing or damaged file; and several writers and evictions at once.
+ * test_store.c tests the guarantees of every store.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,15 +12,13 @@
 
 #include "entry/structure.h"
 #include "os/os.h"
-#include "store/dir/pair.h"
+#include "store/dir/file_pair.h"
 #include "store/totals.h"
 #include "support/child.h"
 #include "support/golden.h"
 
 #define FOLDER_SIZE 512
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static kiln_store *store;
 
 static void open_at(const char *options)
@@ -33,20 +31,16 @@ static void open_at(const char *options)
 
 static int set_up(void **state)
 {
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    cache_set_up(state);
     open_at("");
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     kilni_os_replace(NULL);
     kiln_store_close(&store);
-    scratch_remove(scratch);
-    return 0;
+    return cache_tear_down(state);
 }
 
 static bool is_sycl(void)
@@ -54,7 +48,7 @@ static bool is_sycl(void)
     return strcmp(scratch_layout, "sycl") == 0;
 }
 
-/* All keys collide, or as many as these few bits cause. */
+/* Truncates the hashes to @bits bits, so that keys collide; 0: all keys collide. */
 static void cut_hashes(unsigned bits)
 {
     ((kilni_dir *)store)->hash_bits = bits;
@@ -115,7 +109,8 @@ static void make_directories(const char *path)
     }
 }
 
-/* Returns the folder of a number's pairs, for the present hashes. */
+/* Returns the folder that contains the pair of files of a number's entry, with the hashes truncated
+ * as at present. */
 static const char *folder_of(uint64_t number)
 {
     static char path[FOLDER_SIZE];
@@ -148,7 +143,7 @@ static const char *payload_file(uint64_t number, unsigned n)
     return file_at(folder_of(number), n, false);
 }
 
-/* Files that exist in every layout are not counted. */
+/* Returns whether a file is one of those that every layout has. They are not counted. */
 static bool is_in_v1(const char *path)
 {
     return strncmp(path + strlen(cache), "/v1", 3) == 0;
@@ -234,9 +229,12 @@ static kiln_verify_report verify(void)
     return report;
 }
 
+/* On a busy machine, a put that waits too long for the lock of the totals leaves its change to a
+ * later one. */
 static void expect_size_known(void)
 {
     kilni_totals totals;
+    kilni_dir_flush_pending(store);
     kiln_store_stat stat = get_stat();
     assert_int_equal(kilni_totals_read_file(AT_FDCWD, scratch_path(cache, "stats"), &totals),
                      KILN_OK);
@@ -278,12 +276,12 @@ static void test_the_layout_is_a_parameter(void **state)
     expect_get(2, KILN_OK);
 }
 
-/* ---- names, by hand ---- */
+/* ---- the names of files, compared with names that were computed by hand ---- */
 
 #define CPU "7aa0d97ea6fac5b2ef1ad8df164fa787"
 #define NOTHING "99aa06d3014798d86001c324468d497f"
 
-/* The path of golden_entry. */
+/* Returns the folder that must contain golden_entry. */
 static const char *golden_folder(void)
 {
     return is_sycl() ? CPU "/1a36daf26bb5c4eac17960bb8a160c19/" NOTHING "/" NOTHING
@@ -309,7 +307,8 @@ static void test_names_and_bytes(void **state)
     assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* tag, stats, lease, size.txt */
 }
 
-/* A pair that another program made by the specification, after a gap. */
+/* Reads a pair of files that a different program could have written by the specification. The
+ * pair's number leaves a gap. */
 static void test_files_of_another_writer(void **state)
 {
     (void)state;
@@ -379,7 +378,7 @@ static void test_a_level_for_each_kind_of_part(void **state)
 }
 
 /* Parts go to their levels by the first word of their names, in any order. */
-static void test_words_decide_the_level(void **state)
+static void test_first_words_of_part_names_decide_the_level(void **state)
 {
     (void)state;
     if (!is_sycl()) {
@@ -458,7 +457,7 @@ static void test_parts_of_a_level_count_together(void **state)
     kiln_entry_release(&entry);
 }
 
-static void test_requests_are_where_they_always_are(void **state)
+static void test_requests_have_the_same_place_in_each_layout(void **state)
 {
     (void)state;
     const char *const parts[] = {KILN_REQUEST_PART, "1", "device", "cpu"};
@@ -533,7 +532,7 @@ static void test_collisions(void **state)
     expect_size_known();
 }
 
-static void test_holes_hide_nothing(void **state)
+static void test_entries_after_a_gap_are_found(void **state)
 {
     (void)state;
     cut_hashes(0);
@@ -560,7 +559,7 @@ static void test_holes_hide_nothing(void **state)
     }
 }
 
-static void test_evictions_make_holes(void **state)
+static void test_evictions_make_gaps(void **state)
 {
     (void)state;
     cut_hashes(0);
@@ -581,7 +580,7 @@ static void test_evictions_make_holes(void **state)
     expect_size_known();
 }
 
-static void test_copies_of_one_key(void **state)
+static void test_copies_of_the_same_key(void **state)
 {
     (void)state;
     put(1);
@@ -591,7 +590,7 @@ static void test_copies_of_one_key(void **state)
     copy_file(key_file(1, 0), key_file(1, 3));
     copy_file(payload_file(1, 0), payload_file(1, 3));
     write_whole(payload_file(1, 0), "short", 5);
-    expect_get(1, KILN_OK); /* the sound one */
+    expect_get(1, KILN_OK); /* the copy that is not damaged */
     put(1);
     assert_int_equal(count_keys(), 1);
     assert_true(exists(payload_file(1, 0)));
@@ -623,7 +622,7 @@ static void test_a_newer_entry_keeps_its_number(void **state)
     assert_true(exists(payload_file(1, 1)));
     put(1);
     assert_int_equal(count_payloads(), 2);
-    assert_int_equal(remove_key(1), KILN_EXISTS); /* of which the newer one stays */
+    assert_int_equal(remove_key(1), KILN_EXISTS); /* the entry of the newer format stays */
     expect_get(1, KILN_E_VERSION);
     assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     expect_bytes(payload_file(1, 0), before, size);
@@ -641,7 +640,7 @@ static void test_a_newer_entry_keeps_its_number(void **state)
 
 /* ---- halves ---- */
 
-static void test_half_a_pair_is_a_miss(void **state)
+static void test_incomplete_pair_is_a_miss(void **state)
 {
     (void)state;
     put(1);
@@ -650,8 +649,8 @@ static void test_half_a_pair_is_a_miss(void **state)
     assert_int_equal(verify().checked, 0);
     put(1);
     expect_get(1, KILN_OK);
-    assert_true(
-        exists(payload_file(1, 1))); /* the other half may be newer: its number stays taken */
+    assert_true(exists(payload_file(
+        1, 1))); /* payload 0 may be of a newer format, so number 0 is not used again */
     assert_int_equal(unlink(payload_file(1, 1)), 0);
     expect_get(1, KILN_MISS);
     kiln_key *key = scratch_key(1);
@@ -663,7 +662,7 @@ static void test_half_a_pair_is_a_miss(void **state)
     assert_int_equal(count_keys(), 1);
 }
 
-static void test_old_halves_are_leftovers(void **state)
+static void test_old_incomplete_pairs_are_leftovers(void **state)
 {
     (void)state;
     cut_hashes(0);
@@ -678,7 +677,7 @@ static void test_old_halves_are_leftovers(void **state)
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_false(exists(payload_file(0, 0)));
     assert_false(exists(key_file(1, 1)));
-    assert_true(exists(key_file(2, 2))); /* its writer may be alive */
+    assert_true(exists(key_file(2, 2))); /* its writer may still be running */
     expect_get(3, KILN_OK);
     expect_size_known();
 }
@@ -714,18 +713,19 @@ static void test_every_flip_in_a_key_file(void **state)
     put(1);
     expect_get(1, KILN_OK);
     put(1);
-    assert_int_equal(count_keys(), 2); /* the damaged one leaves with the oldest */
+    assert_int_equal(count_keys(),
+                     2); /* the damaged file is removed when it is one of the oldest */
     free(bytes);
 }
 
-static void test_lengths_in_a_key_file_are_not_believed(void **state)
+static void test_lengths_in_a_key_file_are_not_trusted(void **state)
 {
     (void)state;
     unsigned char *bytes;
     put(1);
     size_t size = read_whole(key_file(1, 0), &bytes);
     memset(bytes + 16 + 1 + 6 + 1 + 1, 0xff, 8); /* the size of the first part */
-    bytes[8] = 1;                                /* and stripped, so it is decoded */
+    bytes[8] = 1;                                /* and its key is stripped, so it is decoded */
     write_whole(key_file(1, 0), bytes, size);
     expect_get(1, KILN_MISS);
     put(1);
@@ -733,7 +733,7 @@ static void test_lengths_in_a_key_file_are_not_believed(void **state)
     free(bytes);
 }
 
-static void test_a_key_of_one_and_a_payload_of_another(void **state)
+static void test_key_file_beside_the_payload_of_another_entry(void **state)
 {
     (void)state;
     cut_hashes(0);
@@ -812,7 +812,7 @@ static void test_a_pair_in_a_wrong_folder(void **state)
 
 /* ---- files of others ---- */
 
-static void test_foreign_names_stay(void **state)
+static void test_files_with_foreign_names_stay(void **state)
 {
     (void)state;
     put(1);
@@ -845,7 +845,7 @@ static void test_foreign_names_stay(void **state)
     expect_get(1, KILN_OK);
 }
 
-static void test_other_things_in_a_payloads_place(void **state)
+static void test_non_files_in_a_payloads_place(void **state)
 {
     (void)state;
     put(1);
@@ -877,7 +877,7 @@ static void test_other_things_in_a_payloads_place(void **state)
     expect_get(1, KILN_OK);
 }
 
-static void test_empty_folders_go(void **state)
+static void test_empty_folders_are_removed(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < 20; i++) {
@@ -889,7 +889,7 @@ static void test_empty_folders_go(void **state)
     put(1);
     char folder[FOLDER_SIZE];
     snprintf(folder, sizeof folder, "%s", folder_of(2));
-    make_directories(file_at(folder, 3, true)); /* as a dead writer leaves it */
+    make_directories(file_at(folder, 3, true)); /* as a writer that was killed leaves it */
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_false(exists(folder));
     expect_get(1, KILN_OK);
@@ -934,7 +934,7 @@ static void expect_size_file(void)
     assert_string_equal(text, wanted);
 }
 
-static void test_the_size_is_written_down(void **state)
+static void test_the_size_is_written_to_a_file(void **state)
 {
     (void)state;
     if (is_sycl()) {
@@ -999,12 +999,13 @@ static void test_racing_writers_leave_one_entry(void **state)
     assert_int_equal(count_keys(), 1);
     assert_int_equal(count_payloads(), 1);
     assert_int_equal(verify().ok, 1);
-    /* An entry that was put during the first count may count twice until the next one. */
+    /* An entry that was put during the first count may have been counted twice; this trim counts
+     * again. */
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     expect_size_known();
 }
 
-/* Keys that all collide, put, read and removed at once. */
+/* Puts, reads and removes keys that all collide, in several threads at once. */
 static void *stir(void *argument)
 {
     const uint64_t seed = (uint64_t)(uintptr_t)argument;
@@ -1048,7 +1049,7 @@ static void test_writers_and_janitors_of_one_folder(void **state)
     assert_int_equal(verify().corrupt, 0);
 }
 
-/* A payload that arrives exactly when its key file was set aside. */
+/* Sets a key file aside, just before another process stores the payload again. */
 static int rename_new_beside_a_writer(int from, const char *old_path, int to, const char *new_path)
 {
     const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
@@ -1069,10 +1070,11 @@ static void test_a_fresh_payload_is_not_evicted(void **state)
     kilni_os_replace(&table);
     assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     expect_get(1, KILN_OK);
-    assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* and no temporary */
+    assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* no temporary is left */
 }
 
-/* A janitor removes each folder once, before the next one is created in it. */
+/* Creates a folder after a janitor has removed the folder above it. This happens once for each
+ * folder. */
 static int deepest;
 static unsigned folders_removed;
 
@@ -1111,10 +1113,79 @@ static void test_folders_that_are_removed_while_they_are_made(void **state)
     put(1);
     expect_get(1, KILN_OK);
     assert_int_equal(folders_removed, is_sycl() ? 3 : 1);
-    assert_int_equal(entrances, 0); /* the directory itself was there all the time */
+    assert_int_equal(entrances, 0); /* the directory itself always existed */
 }
 
-/* The key file is removed between the claim of a number and the arrival of the payload. */
+/* Whenever a put is about to create a file, another call removes the same key and finds no
+ * entry. */
+static unsigned empty_removals;
+
+static int openat_beside_a_removal(int directory, const char *path, int flags, mode_t mode)
+{
+    if (strncmp(path, "./.tmp-", 7) == 0 && (flags & O_CREAT)) {
+        const kilni_os_table *table = kilni_os();
+        kilni_os_replace(NULL);
+        kiln_key *key = scratch_key(1);
+        if (kiln_store_contains(store, key) == KILN_MISS) {
+            assert_int_equal(kiln_store_remove(store, key), KILN_MISS);
+            empty_removals++;
+        }
+        kiln_key_release(&key);
+        kilni_os_replace(table);
+    }
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static void test_removals_of_nothing_do_not_stop_a_put(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = openat_beside_a_removal;
+    empty_removals = 0;
+    kilni_os_replace(&table);
+    put(1);
+    kilni_os_replace(NULL);
+    assert_int_equal(empty_removals, 2); /* one for each file of the pair */
+    expect_get(1, KILN_OK);
+}
+
+/* Makes the first try of a put fail, and counts the folders of hashes that are removed. */
+static unsigned links, folder_removals;
+
+static int linkat_that_fails_once(int from, const char *old_path, int to, const char *new_path,
+                                  int flags)
+{
+    if (links++ == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return kilni_os_system()->linkat(from, old_path, to, new_path, flags);
+}
+
+static int unlinkat_counting_folders(int directory, const char *path, int flags)
+{
+    folder_removals += (flags & AT_REMOVEDIR) && strlen(path) == KILN_DIGEST_TEXT_SIZE - 1;
+    return kilni_os_system()->unlinkat(directory, path, flags);
+}
+
+/* When a put tries again, another put may already use a folder in which it has not created a file
+ * yet. */
+static void test_a_put_that_tries_again_leaves_the_folders(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.linkat = linkat_that_fails_once;
+    table.unlinkat = unlinkat_counting_folders;
+    links = folder_removals = 0;
+    kilni_os_replace(&table);
+    put(1);
+    kilni_os_replace(NULL);
+    assert_int_equal(links, 2);
+    assert_int_equal(folder_removals, 0);
+    expect_get(1, KILN_OK);
+}
+
+/* The key file is removed after the put has claimed a number and before it writes the payload. */
 static unsigned temporaries_seen;
 
 static int fstatat_beside_a_janitor(int directory, const char *path, struct stat *ret_stat,
@@ -1127,7 +1198,7 @@ static int fstatat_beside_a_janitor(int directory, const char *path, struct stat
     return kilni_os_system()->fstatat(directory, path, ret_stat, flags);
 }
 
-static void test_a_put_whose_key_file_is_taken(void **state)
+static void test_put_whose_key_file_was_removed(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1167,9 +1238,9 @@ static void test_a_file_system_without_links(void **state)
     expect_get(3, KILN_OK);
 }
 
-/* ---- two at the same pair ---- */
+/* ---- two processes that write the same pair ---- */
 
-/* A second handle, as in another process. */
+/* Opens the store a second time, as another process would. */
 static kiln_store *open_another(void)
 {
     char url[SCRATCH_PATH_SIZE];
@@ -1181,7 +1252,8 @@ static kiln_store *open_another(void)
 
 static unsigned temporaries_made;
 
-/* The disk is full when the payload arrives, and another writer was slightly faster. */
+/* Reports a full disk when the payload is about to be written. Another process stores the entry
+ * just before. */
 static int openat_on_a_full_disk(int directory, const char *path, int flags, mode_t mode)
 {
     if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT && ++temporaries_made == 2) {
@@ -1195,7 +1267,7 @@ static int openat_on_a_full_disk(int directory, const char *path, int flags, mod
     return kilni_os_system()->openat(directory, path, flags, mode);
 }
 
-static void test_who_fails_leaves_what_another_has_put(void **state)
+static void test_failed_put_keeps_the_payload_of_another(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1207,7 +1279,7 @@ static void test_who_fails_leaves_what_another_has_put(void **state)
     assert_int_equal(count_keys(), 1);
 }
 
-/* The same, but the other payload arrives just after the key file was set aside. */
+/* As above, but the other process stores its payload just after the key file was set aside. */
 static int openat_failing_for_payloads(int directory, const char *path, int flags, mode_t mode)
 {
     if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT && ++temporaries_made == 2) {
@@ -1227,7 +1299,7 @@ static int rename_new_before_a_payload(int from, const char *old_path, int to, c
     return result;
 }
 
-static void test_who_fails_brings_a_key_file_back(void **state)
+static void test_failed_put_restores_a_key_file(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1279,7 +1351,7 @@ static void test_a_put_that_fails_leaves_nothing(void **state)
     assert_int_equal(count_folders(), 0);
 }
 
-/* A use that is recorded exactly when the key file was set aside. */
+/* Sets a key file aside, just before another process records a use of the entry. */
 static int rename_new_beside_a_reader(int from, const char *old_path, int to, const char *new_path)
 {
     const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
@@ -1290,7 +1362,7 @@ static int rename_new_beside_a_reader(int from, const char *old_path, int to, co
     return result;
 }
 
-static void test_what_is_used_is_removed_on_demand(void **state)
+static void test_used_entries_are_removed_on_demand(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1322,7 +1394,7 @@ static void test_an_item_that_is_used_is_removed(void **state)
     kiln_status removed = KILN_E_IO;
     put(1);
     assert_int_equal(kiln_store_each(store, replace_and_remove, &removed), KILN_OK);
-    assert_int_equal(removed, KILN_MISS); /* it is a different file */
+    assert_int_equal(removed, KILN_MISS); /* the name belongs to a different file now */
     expect_get(1, KILN_OK);
     assert_int_equal(kiln_store_each(store, use_and_remove, &removed), KILN_OK);
     assert_int_equal(removed, KILN_OK);
@@ -1349,7 +1421,7 @@ static int rename_new_failing_for_the_first(int from, const char *old_path, int 
     return kilni_os_system()->rename_new(from, old_path, to, new_path);
 }
 
-static void test_a_removal_that_fails_is_told(void **state)
+static void test_failed_removal_is_reported(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1368,11 +1440,12 @@ static void test_a_removal_that_fails_is_told(void **state)
     expect_get(1, KILN_OK);
 }
 
-/* ---- files that look like a half ---- */
+/* ---- a pair of which only one file is seen ---- */
 
 static unsigned hides;
 
-/* A listing that misses files being replaced, and a look-up that fails. */
+/* Lists a folder without its payloads, as may happen while files are replaced. The next function
+ * makes one look-up of a payload fail. */
 static struct dirent *readdir_without_payloads(DIR *directory)
 {
     struct dirent *found = kilni_os_system()->readdir(directory);
@@ -1392,7 +1465,7 @@ static int fstatat_failing_once(int directory, const char *path, struct stat *re
     return kilni_os_system()->fstatat(directory, path, ret_stat, flags);
 }
 
-static void test_a_pair_that_a_listing_halves_stays(void **state)
+static void test_pair_listed_as_half_is_kept(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1424,7 +1497,7 @@ static int rename_new_before_the_other_half(int from, const char *old_path, int 
     return result;
 }
 
-static void test_half_a_pair_that_becomes_whole_stays(void **state)
+static void test_pair_that_is_completed_stays(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1467,7 +1540,8 @@ static void remove_and_die(void)
     _exit(1);
 }
 
-/* Makes all times of a file those of its last use. */
+/* Reports a file's time of last modification, which records its last use, also as its time of last
+ * change. */
 static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
 {
     const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
@@ -1475,7 +1549,7 @@ static int fstatat_of_old_times(int directory, const char *path, struct stat *re
     return result;
 }
 
-static void test_what_was_set_aside_is_found(void **state)
+static void test_files_set_aside_are_found(void **state)
 {
     (void)state;
     put(1);
@@ -1485,7 +1559,7 @@ static void test_what_was_set_aside_is_found(void **state)
     moves = 0;
     assert_int_equal(run_in_child(remove_and_die), 0);
     expect_get(1, KILN_MISS);
-    /* A file unused for long may have been set aside just now. */
+    /* An old time of last use does not mean that the file was set aside long ago. */
     const unsigned before = count_with_suffix("-aside");
     assert_int_equal(before, 2);
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
@@ -1508,12 +1582,12 @@ static void test_temporaries_at_the_top(void **state)
     write_whole(temporary, "mine?", 5);
     set_time(temporary, 1000000);
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
-    assert_int_equal(exists(temporary), is_sycl()); /* not Kiln's in that layout */
+    assert_int_equal(exists(temporary), is_sycl()); /* in that layout, Kiln makes no such file */
 }
 
 /* ---- links ---- */
 
-static void test_links_on_the_way_lead_nowhere(void **state)
+static void test_links_in_the_path_are_not_followed(void **state)
 {
     (void)state;
     char folder[FOLDER_SIZE], moved[FOLDER_SIZE];
@@ -1537,8 +1611,8 @@ static void test_links_on_the_way_lead_nowhere(void **state)
     expect_get(1, KILN_OK);
 }
 
-/* A pair's folder that others may write to is not used at all. */
-static void test_a_folder_that_others_may_write(void **state)
+/* The folder of a pair is not used if other users can write to it. */
+static void test_a_folder_writable_by_others(void **state)
 {
     (void)state;
     put(1);
@@ -1555,7 +1629,7 @@ static void test_a_folder_that_others_may_write(void **state)
     assert_int_equal(get_stat().entries, 1);
 }
 
-/* A number's own folder that was moved elsewhere and replaced by a link. */
+/* The folder of one number was moved elsewhere and replaced by a link. */
 static void test_a_slot_that_is_a_link(void **state)
 {
     (void)state;
@@ -1586,7 +1660,7 @@ static void test_a_slot_that_is_a_link(void **state)
     expect_bytes(payload, bytes, size);
     free(bytes);
 
-    /* Half a pair, old. */
+    /* Without its key file, the moved payload would be a leftover, and it is old. */
     assert_int_equal(unlink(key), 0);
     assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_true(exists(payload));
@@ -1657,7 +1731,7 @@ static void test_a_file_in_a_folders_place(void **state)
     ways_to_the_directory = 0;
     kilni_os_replace(&table);
     assert_int_equal(scratch_put(store, 1, 1000), KILN_E_IO);
-    assert_int_equal(ways_to_the_directory, 0); /* it was not removed */
+    assert_int_equal(ways_to_the_directory, 0); /* the directory was not removed */
     expect_bytes(folder, "mine", 4);
 }
 
@@ -1681,7 +1755,7 @@ static int fstatat_of_a_sick_payload(int directory, const char *path, struct sta
     return kilni_os_system()->fstatat(directory, path, ret_stat, flags);
 }
 
-static void test_a_payload_that_cant_be_told_stays(void **state)
+static void test_unidentifiable_payload_stays(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1700,7 +1774,7 @@ static void test_a_payload_that_cant_be_told_stays(void **state)
     free(bytes);
 }
 
-/* The first payload finds its folder missing, and then the disk is full. */
+/* For the first payload the folder is missing; after that, the disk is full. */
 static int openat_for_two_files(int directory, const char *path, int flags, mode_t mode)
 {
     if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT && ++temporaries_made > 2) {
@@ -1719,7 +1793,7 @@ static int renameat_missing_payloads(int from, const char *old_path, int to, con
     return kilni_os_system()->renameat(from, old_path, to, new_path);
 }
 
-static void test_a_number_is_given_up_after_many_tries(void **state)
+static void test_put_gives_up_a_number_after_many_tries(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -1733,7 +1807,7 @@ static void test_a_number_is_given_up_after_many_tries(void **state)
     assert_int_equal(count_folders(), 0);
 }
 
-/* ---- the cases by which DPC++ tests its own cache ---- */
+/* ---- the cases of DPC++'s tests of its cache ---- */
 
 static void test_keys_with_zero_bytes(void **state)
 {
@@ -1766,7 +1840,7 @@ static void test_keys_with_zero_bytes(void **state)
     assert_int_equal(count_keys(), 3);
 }
 
-/* Callers that make keys sort images: a different order is a different key here. */
+/* The order of images is part of the key: it is the caller that sorts them. */
 static void test_images_in_another_order(void **state)
 {
     (void)state;
@@ -1791,7 +1865,7 @@ static void *put_and_get(void *argument)
     return (void *)(failures + (scratch_get(store, 1) != KILN_OK));
 }
 
-static void test_many_threads_with_one_item(void **state)
+static void test_many_threads_with_the_same_item(void **state)
 {
     (void)state;
     const struct {
@@ -1804,14 +1878,14 @@ static void test_many_threads_with_one_item(void **state)
         assert_int_equal(count_keys(), 1);
         assert_int_equal(verify().ok, 1);
     }
-    /* Two writers that replace the same entry may count it twice, until the next count. */
+    /* Two writers that replace the same entry may have counted it twice; this trim counts again. */
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     expect_size_known();
 }
 
-/* A half that is missing, truncated or garbage is a miss; the rebuilt item is found from then on,
- * without copies after it. */
-static void test_corrupted_files_heal(void **state)
+/* An entry is missed if one of its files is missing, truncated or garbage. Once it is built again,
+ * it is found, and the store contains it only once. */
+static void test_corrupted_files_are_rebuilt(void **state)
 {
     (void)state;
     put(1);
@@ -1838,7 +1912,7 @@ static void test_corrupted_files_heal(void **state)
     assert_int_equal(count_payloads(), 2);
 }
 
-/* A lock file that another program's crash left behind delays nothing. */
+/* A lock file that a crashed program has left delays no call. */
 static void test_stale_lock_files(void **state)
 {
     (void)state;
@@ -1880,7 +1954,7 @@ static void test_access_denied(void **state)
     put(1);
     denies = false;
     expect_get(1, KILN_OK);
-    assert_int_equal(count_payloads(), 1); /* it was replaced */
+    assert_int_equal(count_payloads(), 1); /* the entry was replaced */
 }
 
 static void test_basic_eviction(void **state)
@@ -1918,7 +1992,7 @@ static void test_many_threads_add_up_the_size(void **state)
 {
     (void)state;
     cut_hashes(2);
-    put(0); /* from now on the size is known, and no walk counts */
+    put(0); /* from now on the size is known, so no call counts the entries */
     run_threads(put_own, 50);
     assert_int_equal(count_keys(), 51);
     expect_size_known();
@@ -1945,57 +2019,59 @@ int main(void)
         TEST(test_names_and_bytes),
         TEST(test_files_of_another_writer),
         TEST(test_a_level_for_each_kind_of_part),
-        TEST(test_words_decide_the_level),
+        TEST(test_first_words_of_part_names_decide_the_level),
         TEST(test_parts_of_a_level_count_together),
-        TEST(test_requests_are_where_they_always_are),
+        TEST(test_requests_have_the_same_place_in_each_layout),
         TEST(test_stripped_keys),
         TEST(test_collisions),
-        TEST(test_holes_hide_nothing),
-        TEST(test_evictions_make_holes),
-        TEST(test_copies_of_one_key),
+        TEST(test_entries_after_a_gap_are_found),
+        TEST(test_evictions_make_gaps),
+        TEST(test_copies_of_the_same_key),
         TEST(test_a_newer_entry_keeps_its_number),
-        TEST(test_half_a_pair_is_a_miss),
-        TEST(test_old_halves_are_leftovers),
+        TEST(test_incomplete_pair_is_a_miss),
+        TEST(test_old_incomplete_pairs_are_leftovers),
         TEST(test_every_truncation_of_a_key_file),
         TEST(test_every_flip_in_a_key_file),
-        TEST(test_lengths_in_a_key_file_are_not_believed),
-        TEST(test_a_key_of_one_and_a_payload_of_another),
+        TEST(test_lengths_in_a_key_file_are_not_trusted),
+        TEST(test_key_file_beside_the_payload_of_another_entry),
         TEST(test_a_damaged_item_has_its_keys_digest),
         TEST(test_an_item_has_its_payloads_path),
         TEST(test_a_pair_in_a_wrong_folder),
-        TEST(test_foreign_names_stay),
-        TEST(test_other_things_in_a_payloads_place),
-        TEST(test_empty_folders_go),
+        TEST(test_files_with_foreign_names_stay),
+        TEST(test_non_files_in_a_payloads_place),
+        TEST(test_empty_folders_are_removed),
         TEST(test_backends),
-        TEST(test_the_size_is_written_down),
+        TEST(test_the_size_is_written_to_a_file),
         TEST(test_racing_writers_leave_one_entry),
         TEST(test_writers_and_janitors_of_one_folder),
         TEST(test_a_fresh_payload_is_not_evicted),
         TEST(test_folders_that_are_removed_while_they_are_made),
-        TEST(test_a_put_whose_key_file_is_taken),
+        TEST(test_removals_of_nothing_do_not_stop_a_put),
+        TEST(test_a_put_that_tries_again_leaves_the_folders),
+        TEST(test_put_whose_key_file_was_removed),
         TEST(test_a_file_system_without_links),
-        TEST(test_who_fails_leaves_what_another_has_put),
-        TEST(test_who_fails_brings_a_key_file_back),
+        TEST(test_failed_put_keeps_the_payload_of_another),
+        TEST(test_failed_put_restores_a_key_file),
         TEST(test_a_put_that_fails_leaves_nothing),
-        TEST(test_what_is_used_is_removed_on_demand),
+        TEST(test_used_entries_are_removed_on_demand),
         TEST(test_an_item_that_is_used_is_removed),
-        TEST(test_a_removal_that_fails_is_told),
-        TEST(test_a_pair_that_a_listing_halves_stays),
-        TEST(test_half_a_pair_that_becomes_whole_stays),
-        TEST(test_what_was_set_aside_is_found),
+        TEST(test_failed_removal_is_reported),
+        TEST(test_pair_listed_as_half_is_kept),
+        TEST(test_pair_that_is_completed_stays),
+        TEST(test_files_set_aside_are_found),
         TEST(test_temporaries_at_the_top),
-        TEST(test_links_on_the_way_lead_nowhere),
-        TEST(test_a_folder_that_others_may_write),
+        TEST(test_links_in_the_path_are_not_followed),
+        TEST(test_a_folder_writable_by_others),
         TEST(test_a_slot_that_is_a_link),
         TEST(test_a_slot_that_becomes_a_link),
         TEST(test_a_file_in_a_slots_place),
         TEST(test_a_file_in_a_folders_place),
-        TEST(test_a_payload_that_cant_be_told_stays),
-        TEST(test_a_number_is_given_up_after_many_tries),
+        TEST(test_unidentifiable_payload_stays),
+        TEST(test_put_gives_up_a_number_after_many_tries),
         TEST(test_keys_with_zero_bytes),
         TEST(test_images_in_another_order),
-        TEST(test_many_threads_with_one_item),
-        TEST(test_corrupted_files_heal),
+        TEST(test_many_threads_with_the_same_item),
+        TEST(test_corrupted_files_are_rebuilt),
         TEST(test_stale_lock_files),
         TEST(test_access_denied),
         TEST(test_basic_eviction),
@@ -2004,7 +2080,7 @@ int main(void)
     };
     if (access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm",
-               0); /* files that are truncated and rewritten wait for a disk */
+               0); /* on a disk, files that are truncated and rewritten wait for a flush */
     }
     scratch_layout = "sycl";
     int failures = cmocka_run_group_tests_name("sycl", tests, NULL, NULL);

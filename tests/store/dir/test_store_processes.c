@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several processes on one store: the holders of leases, and what becomes of leases; counters.
+ * Tests several processes on one store: which process holds a lease, what happens to leases when
+ * processes exit or fork, and counters.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,32 +16,6 @@
 #include "store/lock.h"
 
 #define WORKERS 4
-
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
-
-static kiln_store *open_store(uint64_t max_bytes)
-{
-    const kiln_store_params params = {
-        .struct_size = sizeof params, .max_bytes = max_bytes, .layout = scratch_layout};
-    kiln_store *store = NULL;
-    return kiln_store_open(cache, &params, &store, NULL) == KILN_OK ? store : NULL;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scratch_remove(scratch);
-    return 0;
-}
 
 /* Runs @work in a child, which exits with its result. */
 static pid_t start_process(int (*work)(uint64_t argument), uint64_t argument)
@@ -71,7 +46,8 @@ static void expect_success(pid_t child)
 
 /* ---- leases ---- */
 
-/* Holds the lease of a key until it is killed or told to release it; reports when it has it. */
+/* A child that takes the lease of a key, reports that it has the lease, and holds it until it is
+ * killed or told to release it. */
 typedef struct rod {
     int told[2], tell[2];
 } rod;
@@ -112,7 +88,7 @@ static int wait_to_be_told(void)
 
 static int hold_lease(uint64_t number)
 {
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     kiln_key *key = scratch_key(number);
     kiln_lease *lease = NULL;
     if (kiln_store_lease(store, key, 0, &lease) != KILN_OK || tell('!') != 0) {
@@ -128,7 +104,7 @@ static int hold_lease(uint64_t number)
 static void test_a_lease_excludes_other_processes(void **state)
 {
     (void)state;
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     kiln_key *key = scratch_key(1);
     kiln_lease *lease = NULL;
     make_line();
@@ -148,7 +124,7 @@ static void test_a_lease_excludes_other_processes(void **state)
 static void test_a_killed_holder_frees_its_lease(void **state)
 {
     (void)state;
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     kiln_key *key = scratch_key(1);
     kiln_lease *lease = NULL;
     make_line();
@@ -164,10 +140,10 @@ static void test_a_killed_holder_frees_its_lease(void **state)
     close_line();
 }
 
-/* Takes the lease, then forks a child that stays idle with everything it inherited. */
+/* Takes the lease, then forks a child that inherits everything and does nothing. */
 static int hold_lease_and_fork(uint64_t number)
 {
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     kiln_key *key = scratch_key(number);
     kiln_lease *lease = NULL;
     if (kiln_store_lease(store, key, 0, &lease) != KILN_OK) {
@@ -189,7 +165,7 @@ static int hold_lease_and_fork(uint64_t number)
 static void test_a_forked_child_keeps_no_lease(void **state)
 {
     (void)state;
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     kiln_key *key = scratch_key(1);
     kiln_lease *lease = NULL;
     make_line();
@@ -206,10 +182,10 @@ static void test_a_forked_child_keeps_no_lease(void **state)
     close_line();
 }
 
-static void test_a_child_frees_nothing_of_its_parents(void **state)
+static void test_a_child_does_not_release_its_parents_lease(void **state)
 {
     (void)state;
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     kiln_key *key = scratch_key(1);
     kiln_lease *lease = NULL;
     kiln_lease *second = NULL;
@@ -233,12 +209,12 @@ static void test_a_child_frees_nothing_of_its_parents(void **state)
     kiln_store_close(&store);
 }
 
-/* Of a thread that held a lock when the process forked, the child has only the memory, which is
- * soon reused. */
+/* The thread that held a lock in the parent does not exist in the child, and the child soon reuses
+ * its memory. */
 static void test_a_child_forgets_where_locks_were(void **state)
 {
     (void)state;
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     static kilni_lock of_a_thread;
     char path[SCRATCH_PATH_SIZE];
     snprintf(path, sizeof path, "%s/lock", scratch);
@@ -268,12 +244,12 @@ static void test_a_child_forgets_where_locks_were(void **state)
 
 enum { AT_OPEN, AT_UNLOCK };
 
-/* The call that does not return before the process has forked. */
+/* The system call that does not return before the process has forked. */
 static struct {
     uint64_t where;
     sem_t is_reached, may_go_on;
-    bool is_open; /* it delays nothing any more */
-    bool gave_up; /* fork waited for it */
+    bool is_open; /* calls are no longer delayed */
+    bool gave_up; /* nothing opened the gate for 20 s: fork was waiting for the call */
 } gate;
 
 static void wait_at_gate(void)
@@ -285,13 +261,13 @@ static void wait_at_gate(void)
     gate.is_open = true;
     sem_post(&gate.is_reached);
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += 20; /* only in the failing case */
+    end.tv_sec += 20; /* elapses only if the test fails */
     while (sem_timedwait(&gate.may_go_on, &end) != 0 && !gate.gave_up) {
         gate.gave_up = errno == ETIMEDOUT;
     }
 }
 
-/* The file is already open when the process forks. */
+/* Opens the file, and returns only after the process has forked. */
 static int gated_openat(int directory, const char *path, int flags, mode_t mode)
 {
     const int file = kilni_os_system()->openat(directory, path, flags, mode);
@@ -321,15 +297,15 @@ static void *take_a_lease(void *store)
     return status == KILN_OK ? store : NULL;
 }
 
-/* Forks while a thread is at the gate, and continues with the lease, or without. So does the child,
- * until it is told to end. */
+/* Forks while a thread waits at the gate, with or without the lease. The parent then goes
+ * on, and the child does too until it is told to end. */
 static int fork_beside_gate(uint64_t where)
 {
     kilni_os_table table = *kilni_os_system();
     table.openat = gated_openat;
     table.lock = gated_lock;
     gate.where = where;
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     pthread_t thread;
     kilni_os_replace(&table);
     if (!store || sem_init(&gate.is_reached, 0, 0) != 0 || sem_init(&gate.may_go_on, 0, 0) != 0 ||
@@ -355,7 +331,7 @@ static int fork_beside_gate(uint64_t where)
 static void check_fork_beside(uint64_t where)
 {
     make_line();
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     kiln_key *key = scratch_key(1);
     kiln_lease *lease = NULL;
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK); /* creates the file */
@@ -378,12 +354,13 @@ static void check_fork_beside(uint64_t where)
     assert_int_equal(after, KILN_OK);
 }
 
-static void test_a_fork_does_not_wait_for_a_file_server(void **state)
+static void test_fork_does_not_wait_for_a_file_server(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no thread in a forked child of a process with threads, and it has one
-               itself */
+    /* ThreadSanitizer has started a thread itself, and allows no new thread in a child of a process
+     * with threads. */
+    skip();
 #endif
     check_fork_beside(AT_OPEN);
     check_fork_beside(AT_UNLOCK);
@@ -412,10 +389,10 @@ static int account(uint64_t number)
     kilni_os_table table = *kilni_os_system();
     table.clock_gettime = slow_clock;
     kilni_os_replace(&table);
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     const kiln_stats delta = {.hits_store = 1, .saved_ns = 10};
     for (int i = 0; i < ACCOUNTS; i++) {
-        if (kiln_store_account(store, &delta) != KILN_OK) {
+        if (kiln_store_add_stats(store, &delta) != KILN_OK) {
             return 1;
         }
     }
@@ -434,7 +411,7 @@ static void test_counters_add_up(void **state)
     for (int i = 0; i < WORKERS; i++) {
         expect_success(workers[i]);
     }
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     kiln_store_stat stat = {.struct_size = sizeof stat};
     assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.hits_store, WORKERS * ACCOUNTS);
@@ -450,14 +427,14 @@ int main(int argc, char **argv)
     if (argc > 1) {
         scratch_layout = argv[1];
     }
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cache_set_up, cache_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_a_lease_excludes_other_processes),
         TEST(test_a_killed_holder_frees_its_lease),
         TEST(test_a_forked_child_keeps_no_lease),
-        TEST(test_a_child_frees_nothing_of_its_parents),
+        TEST(test_a_child_does_not_release_its_parents_lease),
         TEST(test_a_child_forgets_where_locks_were),
-        TEST(test_a_fork_does_not_wait_for_a_file_server),
+        TEST(test_fork_does_not_wait_for_a_file_server),
         TEST(test_counters_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Only the file that was judged is removed: whatever another process stores in its place stays, at
- * whichever system call of the removal that happens. The layout is an argument.
+ * A removal deletes only the file that was examined. If another process stores a different file in
+ * its place, that file stays, at whichever system call of the removal the process stores it. The
+ * layout is an argument.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -22,8 +23,6 @@
 #define ROUNDS 300u
 #define DEADLINE_S 30
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static kiln_store *store, *other;
 static kiln_key *key;
 static kiln_entry *old_entry;
@@ -38,9 +37,7 @@ static kiln_store *open_store(void)
 
 static int set_up(void **state)
 {
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    cache_set_up(state);
     store = open_store();
     other = open_store();
     key = scratch_key(1);
@@ -50,17 +47,15 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     kilni_os_replace(NULL);
     kiln_entry_release(&old_entry);
     kiln_key_release(&key);
     kiln_store_close(&other);
     kiln_store_close(&store);
-    scratch_remove(scratch);
-    return 0;
+    return cache_tear_down(state);
 }
 
-/* Returns the size of the present payload; 0: there is none, or it is not sound. */
+/* Returns the size of the present payload; 0: there is none, or it is damaged. */
 static size_t size_there(kiln_store *asked)
 {
     kiln_entry *entry = NULL;
@@ -93,16 +88,16 @@ static unsigned count_leftovers(void)
     return leftovers;
 }
 
-/* ---- another process that puts the entry before a certain system call ---- */
+/* ---- a different process puts the entry before a given system call ---- */
 
 static struct {
     unsigned calls;
-    unsigned at[2]; /* the calls before which the first and the second put come; 0: never */
+    unsigned at[2]; /* the calls before which the first and the second put are made; 0: never */
     size_t sizes[2];
     unsigned done;
     bool is_counting;
-    bool is_open;     /* the payload was opened: the removal judges the present file */
-    bool was_open[2]; /* during the puts */
+    bool is_open;     /* the payload was opened: the removal examines the present file */
+    bool was_open[2]; /* its value at each put */
     int rename_new_error, link_error; /* 0: none */
 } play;
 
@@ -114,7 +109,8 @@ static bool is_payload(const char *path)
     return known >= 5 && known <= length && strcmp(whole + length - known, path) == 0;
 }
 
-/* Not once the file is removed and the totals are being changed: a put would wait for them. */
+/* No put is made after the file is removed, while the totals are being changed, because the put
+ * would wait for the totals. */
 static void step(void)
 {
     if (play.is_counting) {
@@ -233,9 +229,9 @@ static unsigned end_play(void)
     return play.done;
 }
 
-/* ---- an entry that was read, and found unusable ---- */
+/* ---- an entry that was read and then refused ---- */
 
-static void test_what_replaced_the_judged_entry_stays(void **state)
+static void test_replacement_of_the_refused_entry_stays(void **state)
 {
     (void)state;
     static const int errors[][2] = {{0, 0}, {EINVAL, 0}, {ENOSYS, EPERM}};
@@ -286,7 +282,7 @@ static void test_the_newest_of_two_stays(void **state)
     }
 }
 
-static void test_another_entry_is_not_the_judged_one(void **state)
+static void test_only_the_refused_entry_is_removed(void **state)
 {
     (void)state;
     assert_int_equal(kilni_store_remove_judged(store, key, old_entry), KILN_MISS);
@@ -304,7 +300,7 @@ static void test_another_entry_is_not_the_judged_one(void **state)
 
 /* ---- unconditional removals ---- */
 
-/* The file at the time of the look is judged; a later one stays. */
+/* Only the file that was listed is removed. A file that was stored in its place later stays. */
 static void test_a_removal_by_key(void **state)
 {
     (void)state;
@@ -331,7 +327,7 @@ static void test_a_removal_by_key(void **state)
 /* ---- items ---- */
 
 typedef struct repair {
-    unsigned at; /* the call of the removal before which the put comes */
+    unsigned at; /* the call of the removal before which the put is made */
     kiln_status removed;
 } repair;
 
@@ -400,7 +396,7 @@ static void test_an_item_is_removed_although_it_is_used(void **state)
     assert_int_equal(size_there(store), 0);
 }
 
-/* ---- two removers, stopped before and after they set a file aside ---- */
+/* ---- two threads that remove, stopped before and after they set a file aside ---- */
 
 typedef struct remover {
     pthread_t thread;
@@ -408,7 +404,7 @@ typedef struct remover {
     bool has_ended; /* read after has_stopped */
 } remover;
 
-static _Thread_local remover *this_remover; /* NULL: a thread that never stops */
+static _Thread_local remover *this_remover; /* NULL: this thread never stops */
 
 static void stop(void)
 {
@@ -476,8 +472,8 @@ static void *remove_in_steps(void *user)
     return NULL;
 }
 
-/* One remover sets a fresh entry aside, then the other a newer one; then the first brings back the
- * older of the two. */
+/* One thread sets a new entry aside, and then the other sets an even newer one aside. After that,
+ * the first thread restores the older of the two. */
 static void test_two_removers_keep_the_newest(void **state)
 {
     (void)state;
@@ -517,8 +513,8 @@ static void test_two_removers_keep_the_newest(void **state)
     }
 }
 
-/* A dead remover has left a file aside. */
-static void test_a_name_of_which_a_file_is_aside(void **state)
+/* A process was killed after it had set a file aside. */
+static void test_removal_while_a_file_of_that_name_is_aside(void **state)
 {
     (void)state;
     char aside[KILNI_DIR_PATH_SIZE], path[SCRATCH_PATH_SIZE];
@@ -562,8 +558,8 @@ static time_t now_s(void)
     return now.tv_sec;
 }
 
-/* A put of two files gives up if others move its files repeatedly: nothing is stored then, and it
- * may be tried again. */
+/* A put of two files gives up if other threads move its files repeatedly. In that case it has
+ * stored nothing, and the test calls it again. */
 static kiln_status put_in_time(size_t size)
 {
     const time_t deadline_s = now_s() + DEADLINE_S;
@@ -574,8 +570,8 @@ static kiln_status put_in_time(size_t size)
     return status;
 }
 
-/* A get may miss for the moment in which a new entry is set aside and judged. Threads are running
- * here, so nothing is asserted before they have ended. */
+/* A get may miss while a new entry is set aside and examined. Nothing is asserted while the threads
+ * run. */
 static void test_a_storm_of_replacements(void **state)
 {
     (void)state;
@@ -608,14 +604,14 @@ int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_what_replaced_the_judged_entry_stays),
+        TEST(test_replacement_of_the_refused_entry_stays),
         TEST(test_the_newest_of_two_stays),
-        TEST(test_another_entry_is_not_the_judged_one),
+        TEST(test_only_the_refused_entry_is_removed),
         TEST(test_a_removal_by_key),
         TEST(test_a_repair_removes_what_was_damaged),
         TEST(test_an_item_is_removed_although_it_is_used),
         TEST(test_two_removers_keep_the_newest),
-        TEST(test_a_name_of_which_a_file_is_aside),
+        TEST(test_removal_while_a_file_of_that_name_is_aside),
         TEST(test_a_storm_of_replacements),
     };
     scratch_layout = argc > 1 ? argv[1] : scratch_layout;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hostile directories: files and links that other users may have put into a directory or on the way
- * to it, and exchanges while it is opened. Creating files of other users needs root; without it
- * these tests report that they are skipped. test_store.c has the simple cases.
+ * Hostile directories: files and links that other users may have put into a directory or a folder
+ * above it, and folders that are replaced while the store is opened. Creating files of other users
+ * needs root; without it these tests report that they are skipped. test_store.c has the simple
+ * cases.
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -18,25 +19,19 @@
 
 #define OTHER_USER 12345
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static kiln_store *store;
 
 static int set_up(void **state)
 {
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    cache_set_up(state);
     return kiln_store_open(cache, NULL, &store, NULL) == KILN_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     kilni_os_replace(NULL);
     kiln_store_close(&store);
-    scratch_remove(scratch);
-    return 0;
+    return cache_tear_down(state);
 }
 
 static bool exists(const char *path)
@@ -56,7 +51,7 @@ static void write_whole(const char *path, const void *bytes, size_t size)
 static void need_root(const char *what)
 {
     if (geteuid() != 0) {
-        print_message("skipped, since only root can make it: %s\n", what);
+        print_message("skipped, since only root can make %s\n", what);
         skip();
     }
 }
@@ -90,12 +85,12 @@ static void test_another_effective_user(void **state)
     expect_denied(cache, "belongs to user");
 }
 
-/* ---- the way to the directory ---- */
+/* ---- the folders above the directory ---- */
 
-static void test_a_sticky_directory_keeps_its_owners_apart(void **state)
+static void test_directories_in_a_sticky_one_belong_to_their_owners(void **state)
 {
     (void)state;
-    need_root("a directory of another user's in a sticky one");
+    need_root("a directory of a different user in a sticky one");
     const char *common = scratch_path(scratch, "common");
     assert_int_equal(mkdir(common, 0700), 0);
     assert_int_equal(chmod(common, 01777), 0);
@@ -114,7 +109,7 @@ static void test_a_sticky_directory_keeps_its_owners_apart(void **state)
     assert_false(exists(scratch_path(cache, "below")));
 }
 
-static void test_a_setuid_bit_gives_nothing_away(void **state)
+static void test_a_setuid_bit_grants_nothing(void **state)
 {
     (void)state;
     assert_int_equal(chmod(cache, 06755), 0);
@@ -131,12 +126,12 @@ static void test_a_setuid_bit_gives_nothing_away(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-/* What the hook below exchanges, once, after the component of that name was opened. */
+/* The hook below replaces this component, once, after it was opened. */
 static struct {
     const char *name, *from, *aside, *target;
 } exchange;
 
-/* Puts a link in the place of a component, after it was opened. */
+/* Opens a component of the path, and then replaces it by a link. */
 static int exchanging_openat(int directory, const char *path, int flags, mode_t mode)
 {
     const int file = kilni_os_system()->openat(directory, path, flags, mode);
@@ -150,8 +145,8 @@ static int exchanging_openat(int directory, const char *path, int flags, mode_t 
     return file;
 }
 
-/* The directory that was judged is the one that is used, whatever its name refers to by then: the
- * bytes go to the directory that was moved away, and not where the link leads. */
+/* The store uses the directory that it checked, whatever its name refers to by then: the bytes go
+ * to the directory that was moved away, and not to the target of the link. */
 static void exchange_and_put(const char *name, const char *below)
 {
     const char *trap = scratch_path(scratch, "trap");
@@ -175,10 +170,10 @@ static void exchange_and_put(const char *name, const char *below)
     assert_int_equal(scratch_put(opened, 1, 10), KILN_OK);
     assert_int_equal(scratch_get(opened, 1), KILN_OK);
     kiln_store_close(&opened);
-    assert_int_equal(rmdir(trap), 0); /* it is still empty */
+    assert_int_equal(rmdir(trap), 0); /* the folder is still empty */
 }
 
-static void test_a_component_that_is_exchanged_for_a_link(void **state)
+static void test_a_component_that_is_replaced_by_a_link(void **state)
 {
     (void)state;
     assert_int_equal(mkdir(scratch_path(scratch, "above"), 0700), 0);
@@ -187,7 +182,7 @@ static void test_a_component_that_is_exchanged_for_a_link(void **state)
     assert_true(exists(scratch_path(scratch, "aside/leaf/v1")));
 }
 
-static void test_a_directory_that_is_exchanged_for_a_link(void **state)
+static void test_a_directory_that_is_replaced_by_a_link(void **state)
 {
     (void)state;
     exchange_and_put("cache", "");
@@ -219,7 +214,7 @@ static kiln_status look_for_entry(uint64_t number)
     return status;
 }
 
-/* Entry 1 is in an untrusted folder: all operations agree on that. */
+/* Checks that every operation refuses entry 1, which is in an untrusted folder. */
 static void expect_untrusted_everywhere(void)
 {
     unsigned count = 0;
@@ -241,7 +236,7 @@ static int open_below_refused(int directory, const char *path, int flags)
     return -1;
 }
 
-/* With the kernel's call, and in a sandbox that refuses it. */
+/* Tests with the kernel's openat2, and without it, as in a sandbox that refuses it. */
 static void expect_untrusted_either_way(void)
 {
     kilni_os_table table = *kilni_os_system();
@@ -290,7 +285,7 @@ static void test_the_folder_of_shards_is_a_link(void **state)
     expect_link_refused(scratch_path(cache, "v1"), path + strlen(cache) + strlen("/v1/"));
 }
 
-static void test_a_shard_that_others_may_write(void **state)
+static void test_a_shard_writable_by_others(void **state)
 {
     (void)state;
     char shard[SCRATCH_PATH_SIZE];
@@ -308,7 +303,7 @@ static void test_a_shard_that_others_may_write(void **state)
     assert_int_equal(look_for_entry(1), KILN_MISS);
 }
 
-static void test_a_shard_of_another_user(void **state)
+static void test_a_shard_of_a_different_user(void **state)
 {
     (void)state;
     need_root("a folder of another user's");
@@ -362,7 +357,7 @@ static void test_a_device_in_an_entrys_place(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-/* Owner and mode belong to the file, whichever of its names is used. */
+/* A file has the same owner and mode under each of its names. */
 static void test_hard_links(void **state)
 {
     (void)state;
@@ -387,7 +382,7 @@ static void test_hard_links(void **state)
     assert_true(exists(second));
 }
 
-/* It costs neither memory nor time. */
+/* A huge file is refused before its content is read or memory is allocated for it. */
 static void test_a_huge_file(void **state)
 {
     (void)state;
@@ -430,8 +425,8 @@ static uint64_t bytes_read_by_a_get(kiln_store *asked, kiln_status expected)
     return read_bytes;
 }
 
-/* The first bytes show that a long file has no content. */
-static void test_a_long_file_that_holds_nothing(void **state)
+/* A long file whose header is wrong or missing is refused after its first bytes were read. */
+static void test_a_long_file_without_content(void **state)
 {
     (void)state;
     char path[SCRATCH_PATH_SIZE];
@@ -440,7 +435,7 @@ static void test_a_long_file_that_holds_nothing(void **state)
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
     scratch_entry_path(cache, 1, path);
     assert_int_equal(kiln_store_open(cache, &params, &readonly, NULL), KILN_OK);
-    /* First the header states a different size than the file's; then there is no header. */
+    /* At first, the header contradicts the file's size. Then the header is missing. */
     assert_int_equal(truncate(path, (off_t)700 << 20), 0);
     assert_true(bytes_read_by_a_get(readonly, KILN_E_CORRUPT) < 65536);
     assert_int_equal(truncate(path, 0), 0);
@@ -544,8 +539,8 @@ static int read_item(void *user, kiln_item *item)
     return 0;
 }
 
-/* An entry whose kind contradicts its key is not put; one that was put by other means is damaged,
- * also to a walk. */
+/* A put refuses an entry whose kind contradicts its key. If such an entry is in the directory
+ * anyway, gets and listings report it as damaged. */
 static void test_kinds_fit_their_keys(void **state)
 {
     (void)state;
@@ -578,8 +573,8 @@ static void test_kinds_fit_their_keys(void **state)
 
 /* ---- files beside the entries ---- */
 
-/* Links in the place of our own files are not followed, and none of them delays us. */
-static void test_links_in_the_place_of_our_files(void **state)
+/* Links in the place of Kiln's own files are not followed, and delay no call. */
+static void test_links_in_the_place_of_own_files(void **state)
 {
     (void)state;
     static const char *const names[] = {"stats", "lease"};
@@ -612,10 +607,10 @@ static void test_links_in_the_place_of_our_files(void **state)
     kiln_key_release(&key);
 }
 
-static void test_files_of_ours_that_are_another_users(void **state)
+static void test_own_files_that_belong_to_a_different_user(void **state)
 {
     (void)state;
-    need_root("files of another user's");
+    need_root("files of a different user");
     kiln_key *key = scratch_key(1);
     kiln_lease *lease = NULL;
     assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
@@ -631,7 +626,7 @@ static void test_files_of_ours_that_are_another_users(void **state)
     kiln_key_release(&key);
 }
 
-static void test_the_entries_folder_is_another_users(void **state)
+static void test_the_entries_folder_belongs_to_a_different_user(void **state)
 {
     (void)state;
     need_root("a folder of another user's");
@@ -646,26 +641,26 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_another_effective_user),
-        TEST(test_a_sticky_directory_keeps_its_owners_apart),
-        TEST(test_a_setuid_bit_gives_nothing_away),
-        TEST(test_a_component_that_is_exchanged_for_a_link),
-        TEST(test_a_directory_that_is_exchanged_for_a_link),
+        TEST(test_directories_in_a_sticky_one_belong_to_their_owners),
+        TEST(test_a_setuid_bit_grants_nothing),
+        TEST(test_a_component_that_is_replaced_by_a_link),
+        TEST(test_a_directory_that_is_replaced_by_a_link),
         TEST(test_a_shard_that_is_a_link),
         TEST(test_the_folder_of_shards_is_a_link),
-        TEST(test_a_shard_that_others_may_write),
-        TEST(test_a_shard_of_another_user),
+        TEST(test_a_shard_writable_by_others),
+        TEST(test_a_shard_of_a_different_user),
         TEST(test_a_socket_in_an_entrys_place),
         TEST(test_a_device_in_an_entrys_place),
         TEST(test_hard_links),
         TEST(test_a_huge_file),
-        TEST(test_a_long_file_that_holds_nothing),
+        TEST(test_a_long_file_without_content),
         TEST(test_entries_have_a_largest_size),
         TEST(test_kinds_fit_their_keys),
         TEST(test_a_size_that_changes),
         TEST(test_an_entry_that_is_overwritten_later),
-        TEST(test_links_in_the_place_of_our_files),
-        TEST(test_files_of_ours_that_are_another_users),
-        TEST(test_the_entries_folder_is_another_users),
+        TEST(test_links_in_the_place_of_own_files),
+        TEST(test_own_files_that_belong_to_a_different_user),
+        TEST(test_the_entries_folder_belongs_to_a_different_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

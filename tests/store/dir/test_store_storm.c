@@ -5,7 +5,7 @@
  *
  *     test_store_storm [SECONDS [LAYOUT]]
  */
-#include "support/store_scene.h"
+#include "support/cache_scene.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -22,51 +22,41 @@
 #define KEYS 12
 #define MAX_BYTES 300000 /* less than all values, so puts trim too */
 
-/* Shared by the processes. */
+/* What all processes share. */
 typedef struct board {
     _Atomic uint64_t gets, puts, removals, trims, leases;
-    _Atomic uint64_t wrong_bytes;   /* gets that returned other bytes than the key's */
+    _Atomic uint64_t wrong_bytes;   /* gets that returned bytes other than the key's */
     _Atomic uint64_t failures;      /* statuses that must not occur here */
-    _Atomic uint64_t broken_leases; /* two processes held one key */
+    _Atomic uint64_t broken_leases; /* two processes held the lease of the same key */
     _Atomic int holder[KEYS];
 } board;
 
 static int storm_s = 5;
 
-static char scratch[SCRATCH_DIRECTORY_SIZE];
-static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static board *shared;
-
-static kiln_store *open_store(uint64_t max_bytes)
-{
-    const kiln_store_params params = {
-        .struct_size = sizeof params, .max_bytes = max_bytes, .layout = scratch_layout};
-    kiln_store *store = NULL;
-    return kiln_store_open(cache, &params, &store, NULL) == KILN_OK ? store : NULL;
-}
 
 static int set_up(void **state)
 {
-    (void)state;
-    scratch_make(scratch);
-    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    cache_set_up(state);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return shared == MAP_FAILED ? -1 : 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     munmap(shared, sizeof *shared);
-    scratch_remove(scratch);
-    return 0;
+    return cache_tear_down(state);
 }
 
 /* ---- the actions of a process ---- */
 
-static void count_failure(bool failed)
+/* Counts a status that must not occur, and prints it: the processes share the test's output. */
+static void count_failure(bool failed, const char *action, kiln_status status)
 {
-    atomic_fetch_add(&shared->failures, failed);
+    if (failed) {
+        atomic_fetch_add(&shared->failures, 1);
+        fprintf(stderr, "%s: %s (errno %d)\n", action, kiln_status_name(status), errno);
+    }
 }
 
 static void read_one(kiln_store *store, uint64_t number)
@@ -74,34 +64,37 @@ static void read_one(kiln_store *store, uint64_t number)
     kiln_status status = scratch_get(store, number);
     atomic_fetch_add(&shared->gets, 1);
     atomic_fetch_add(&shared->wrong_bytes, status == KILN_E_REFUSED);
-    count_failure(status != KILN_OK && status != KILN_MISS);
+    count_failure(status != KILN_OK && status != KILN_MISS, "get", status);
 }
 
 static void write_one(kiln_store *store, uint64_t number, uint64_t random)
 {
     kiln_status status = scratch_put(store, number, 100 + random % 60000);
     atomic_fetch_add(&shared->puts, 1);
-    count_failure(status != KILN_OK);
+    count_failure(status != KILN_OK, "put", status);
 }
 
-/* A killed remover blocks removals of the same name, for an hour. */
+/* A process that is killed while it removes a file blocks further removals of that name for an
+ * hour. */
 static void remove_one(kiln_store *store, uint64_t number)
 {
     kiln_key *key = scratch_key(number);
     kiln_status status = kiln_store_remove(store, key);
     kiln_key_release(&key);
     atomic_fetch_add(&shared->removals, status == KILN_OK);
-    count_failure(status != KILN_OK && status != KILN_MISS && status != KILN_BUSY);
+    count_failure(status != KILN_OK && status != KILN_MISS && status != KILN_BUSY, "remove",
+                  status);
 }
 
 static void trim_all(kiln_store *store, uint64_t random)
 {
     kiln_status status = trim_to(store, random % MAX_BYTES, NULL);
     atomic_fetch_add(&shared->trims, status == KILN_OK);
-    count_failure(status != KILN_OK && status != KILN_BUSY);
+    count_failure(status != KILN_OK && status != KILN_BUSY, "trim", status);
 }
 
-/* While a process holds a lease, no other may register for the key. */
+/* Registers this process as the holder while it has the lease. If another process is registered
+ * then, that is a fault. */
 static void lease_one(kiln_store *store, uint64_t number)
 {
     kiln_key *key = scratch_key(number);
@@ -115,16 +108,16 @@ static void lease_one(kiln_store *store, uint64_t number)
         atomic_fetch_add(&shared->broken_leases, !is_ours);
         atomic_fetch_add(&shared->leases, 1);
     }
-    count_failure(status != KILN_OK && status != KILN_BUSY);
+    count_failure(status != KILN_OK && status != KILN_BUSY, "lease", status);
     kiln_lease_release(&lease);
 }
 
-/* For ever. */
+/* Does not return: the process is killed from outside. */
 static void storm(uint64_t seed)
 {
-    kiln_store *store = open_store(MAX_BYTES);
+    kiln_store *store = cache_open(MAX_BYTES);
     if (!store) {
-        count_failure(true);
+        count_failure(true, "open", KILN_E_IO);
         return;
     }
     for (uint64_t i = 0;; i++) {
@@ -233,7 +226,8 @@ static int count_temporary(const char *path, const struct stat *stat, int kind, 
     return 0;
 }
 
-/* The time of a file's last change, by which files set aside are judged too, can't be set back. */
+/* Reports a file's time of last modification also as its time of last change. A test can set only
+ * the former, but both decide whether a file that was set aside is old. */
 static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
 {
     const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
@@ -270,7 +264,7 @@ static void test_a_storm_of_kills(void **state)
     assert_int_equal(shared->failures, 0);
     assert_int_equal(shared->broken_leases, 0);
 
-    kiln_store *store = open_store(0);
+    kiln_store *store = cache_open(0);
     assert_non_null(store);
     assert_int_equal(scratch_put(store, 0, 1000), KILN_OK);
     kiln_verify_report report = {.struct_size = sizeof report};

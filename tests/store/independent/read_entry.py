@@ -19,7 +19,7 @@ ZSTD.ZSTD_findFrameCompressedSize.restype = ZSTD.ZSTD_decompress.restype = ctype
 
 
 class Refused(Exception):
-    """Bytes that a reader does not accept: their state, and the reason."""
+    """Raised for bytes that a reader does not accept, with their state and the reason."""
 
 
 def check(condition, why, state="corrupt"):
@@ -57,7 +57,7 @@ class Cursor:
         return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
 
     def end(self):
-        check(self.at == len(self.data), "bytes are left over")
+        check(self.at == len(self.data), "bytes after the last part")
 
 
 def read_key(encoding):
@@ -106,22 +106,22 @@ def read_entry(data, secret=None):
     table, at = Cursor(data[64:end]), 64 + 24 * rows
     for _ in range(rows):
         type_, section_flags, offset, size = table.numbers("IIQQ")
-        check(offset == at and size <= end - at, "a section out of its place")
+        check(offset == at and size <= end - at, "a section in a wrong place")
         at += size + -size % 8
         check(at <= end and not any(data[offset + size:at]), "a wrong padding")
         newer = newer or section_flags & (~1 if PROVENANCE <= type_ <= MAC else 1)
         if type_ <= MAC:
             sections.append((type_, offset, data[offset:offset + size]))
-    check(at == end, "bytes behind the last section")
+    check(at == end, "bytes after the last section")
     check(not newer, "unknown flags or sections", "newer")
 
     found = {type_: section for type_, _, section in sections}
     check([type_ for type_, _, _ in sections] == sorted(found) and 0 not in found, "a wrong order")
     check(KEY in found and PAYLOAD in found, "no key or no payload")
-    check((MAC in found) == bool(flags & SIGNED), "a MAC and its flag don't agree")
+    check((MAC in found) == bool(flags & SIGNED), "a MAC without its flag, or a flag without a MAC")
     check(len(found.get(MAC, bytes(32))) == 32, "a MAC of a wrong size")
     key_digest, parts = read_key(found[KEY])
-    check(key_digest == digest, "a key that the digest is not of")
+    check(key_digest == digest, "a digest that is not the key's")
     provenance = read_provenance(found[PROVENANCE]) if PROVENANCE in found else None
     payload = decompress(found[PAYLOAD], plain_size) if flags & COMPRESSED else found[PAYLOAD]
     check(len(payload) == plain_size, "a payload of a wrong size")

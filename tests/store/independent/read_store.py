@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads stores and packs. Uses nothing of Kiln except its documents.
+"""Reads stores and packs. Uses no code of Kiln.
 
     read_store.py [--layout kiln|sycl|onednn] [--key-file FILE] STORE-OR-PACK
 
-Made from format.md, stores.md, layouts.md and trust.md in docs/ alone: so they are enough. Each
-entry is a line of JSON, bytes as hexadecimal digits. Its state is ok, corrupt, newer, denied,
-unauthenticated, or, for a sound entry in another's place, misplaced. Exit status 1: one isn't ok.
-"""
+Written from format.md, stores.md, layouts.md and trust.md in docs/ alone, which shows that they
+suffice. Each entry is a line of JSON, bytes as hexadecimal digits. Its state is ok, corrupt, newer,
+denied, unauthenticated, or, for a sound entry under the name of a different one, misplaced. Exit
+status 1: at least one entry is not ok."""
 
 import argparse
 import hashlib
@@ -29,11 +29,13 @@ OPTIONS = {b"build options", b"build_options", b"options", b"compile options", b
 
 
 def read_file(path, others=0o022):
-    """Returns the bytes of a file to which others have none of these rights."""
+    """Returns the bytes of a file, unless it belongs to a different user or gives one of the rights
+    @others to other users."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())
         check(stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.geteuid())
-              and not status.st_mode & others, "not a regular file of ours alone", "denied")
+              and not status.st_mode & others,
+              "not a regular file, or other users have rights to it", "denied")
         return file.read()
 
 
@@ -55,7 +57,7 @@ def names(folder, pattern):
 def sycl_folder(parts):
     hashed = [b"", b"", b"", b""]
     for part in parts:
-        check("bytes" in part, "a stripped key in this layout", "misplaced")
+        check("bytes" in part, "a stripped key, which this layout cannot place", "misplaced")
         word = part["name"].split(b".")[0]
         which = 0 if word in DEVICE else 2 if word in CONSTANTS else 3 if word in OPTIONS else 1
         hashed[which] += bytes([len(part["name"])]) + part["name"]
@@ -64,7 +66,8 @@ def sycl_folder(parts):
 
 
 def files_of(store, layout):
-    """Yields for each entry: its file, its key file or None, and whether an entry belongs there."""
+    """Yields for each entry: its file, its key file or None, and a function that returns whether an
+    entry belongs there."""
     folders = ["requests", *(names(f"{store}/v1", "[0-9a-f]{2}") if layout == "kiln" else [])]
     for folder in folders:
         for name in names(f"{store}/v1/{folder}", DIGEST):
@@ -97,7 +100,7 @@ def read_store(store, layout, secret):
             check(belongs(entry), "another's place", "misplaced")
             check(key is None or is_same(key, entry["parts"]), "another's key file", "misplaced")
             yield path, "ok", entry
-        except FileNotFoundError:  # half a pair is no entry
+        except FileNotFoundError:  # one file of a pair alone is no entry
             pass
         except OSError as error:
             yield path, "denied", str(error)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader made from docs/ alone and the tool of the project find the same in stores and packs.
+"""A reader that was written from docs/ alone reports the same entries in stores and packs as the
+project's tool.
 
-Run as the tests of the tool are: python3 test_reader.py KILN MAKE_CACHE
+Run it like the tests of the tool: python3 test_reader.py KILN MAKE_CACHE
 """
 
 import ctypes
@@ -44,7 +45,7 @@ class Reader(cli.CliTest):
         return list(read_place(place or self.root, self.layout, **options))
 
     def compare(self, cache, found, *arguments):
-        """The reader and the tool report the same about each entry."""
+        """Checks that the reader and the tool report the same about each entry."""
         listed = {entry["digest"]: entry for entry in self.listed("--all", "--dir", cache)}
         self.assertEqual(sorted(entry["digest"].hex() for entry in found), sorted(listed))
         for entry in found:
@@ -101,7 +102,8 @@ class Reader(cli.CliTest):
         self.assertEqual(report["ok"], 4)
 
     def test_unpacked(self):
-        """Stripped keys have no folder in the layout sycl; in the others they are found."""
+        """In the layout sycl, entries with stripped keys have no folder. In the other layouts they
+        are found."""
         self.make_entry("put", "source=" + "a" * 5000, size=20000)
         self.kiln("pack", "--strip-keys", self.pack)
         self.kiln("clear", "--yes")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packs: the guarantees of every store, read-only; the file, byte by byte; and that no damage,
- * forgery or failing call gets past them.
+ * Tests that packs give the guarantees of every store, but are read-only; that their bytes follow
+ * the format; and that no damage, forgery or failing call yields a wrong entry.
  */
 #include "support/store_scene.h"
 
@@ -136,7 +136,7 @@ static void test_put_and_get(void **state)
     assert_null(store);
 }
 
-/* More than one bucket, and some of them nearly full. */
+/* This number of entries needs several buckets, and some of these are nearly full. */
 static void test_many_entries(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void test_many_entries(void **state)
     kiln_store_close(&store);
 }
 
-static void test_no_entry(void **state)
+static void test_no_entries_in_a_pack(void **state)
 {
     (void)state;
     write_pack(0, 0);
@@ -222,11 +222,11 @@ static void test_nothing_is_written(void **state)
     kiln_key *key = scratch_key(1);
     kiln_lease *lease = NULL;
     const kiln_stats delta = {.misses = 1};
-    assert_int_equal(kilni_store_capabilities(store), 0);
+    assert_int_equal(kilni_store_capabilities(store), KILNI_STORE_FOREIGN);
     assert_int_equal(scratch_put(store, 7, 100), KILN_E_READONLY);
     assert_int_equal(kiln_store_remove(store, key), KILN_E_READONLY);
     assert_int_equal(trim_to(store, 0, NULL), KILN_E_READONLY);
-    assert_int_equal(kiln_store_account(store, &delta), KILN_E_READONLY);
+    assert_int_equal(kiln_store_add_stats(store, &delta), KILN_E_READONLY);
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_UNSUPPORTED);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
     kiln_key_release(&key);
@@ -304,7 +304,7 @@ static void test_payloads_are_compressed(void **state)
     kiln_key_release(&key);
 }
 
-static void test_requests_stay_where_they_are(void **state)
+static void test_requests_are_not_packed(void **state)
 {
     (void)state;
     kiln_entry *entry = scratch_request(1);
@@ -330,7 +330,7 @@ static void test_unknown_fields_are_refused(void **state)
     assert_null(writer);
 }
 
-static void test_what_is_not_there_is_told_as_it_is_returned(void **state)
+static void test_absent_answer_is_returned_as_recorded(void **state)
 {
     (void)state;
     const char *const missing[] = {"a.kpack", "nowhere/a.kpack"};
@@ -345,7 +345,7 @@ static void test_what_is_not_there_is_told_as_it_is_returned(void **state)
     }
 }
 
-static void test_a_pack_is_replaced_at_once(void **state)
+static void test_a_pack_is_replaced_atomically(void **state)
 {
     (void)state;
     write_pack(0, 5);
@@ -447,8 +447,9 @@ static void test_stripped_keys_are_found_by_whole_ones(void **state)
     kiln_entry_release(&entry);
 }
 
-/* A digest finds, but the key's parts decide: a different source with the same digest is a miss. */
-static void test_another_source_of_the_same_digest(void **state)
+/* The digest finds the slot, but the parts of the key decide: a different source with the same
+ * digest is a miss. */
+static void test_a_different_source_with_the_same_digest(void **state)
 {
     (void)state;
     char other_source[sizeof long_source];
@@ -460,7 +461,7 @@ static void test_another_source_of_the_same_digest(void **state)
     unsigned char *bytes = read_whole(&size);
     kiln_digest digest = kiln_key_digest(kiln_entry_key(entry));
     kiln_digest forged = kiln_key_digest(kiln_entry_key(other));
-    /* In the slot, the entry's header, and the stripped key. */
+    /* Changes the digest in the slot, in the entry's header and in the stripped key. */
     for (int i = 0; i < 3; i++) {
         unsigned char *at = memmem(bytes, size, digest.bytes, sizeof digest.bytes);
         assert_non_null(at);
@@ -485,7 +486,7 @@ static void test_another_source_of_the_same_digest(void **state)
 
 /* ---- bytes ---- */
 
-/* The example of docs/format.md. */
+/* The bytes are the example in docs/format.md. */
 static void test_golden_bytes(void **state)
 {
     (void)state;
@@ -510,7 +511,7 @@ static void test_golden_bytes(void **state)
     kiln_entry_release(&entry);
 }
 
-/* A damaged pack may fail to open, or miss, or return what was put in. */
+/* Checks that a damaged pack does not open, or misses, or returns the entry that was put. */
 static unsigned expect_harmless(uint64_t count)
 {
     kiln_store *store = NULL;
@@ -557,7 +558,7 @@ static void test_every_flipped_byte_is_found(void **state)
     flip_every_byte(1, 0);
 }
 
-static void test_a_flipped_byte_harms_no_other_entry_wrongly(void **state)
+static void test_a_flipped_byte_yields_no_wrong_entry(void **state)
 {
     (void)state;
     flip_every_byte(3, 2);
@@ -579,7 +580,7 @@ static void test_every_truncation_is_found(void **state)
     free(bytes);
 }
 
-/* No mapping: no damage can end the process. */
+/* The pack is not mapped, so no damage can end the process. */
 static void test_a_pack_that_shrinks_while_it_is_open(void **state)
 {
     (void)state;
@@ -686,7 +687,7 @@ static void test_damage_is_counted(void **state)
     free(bytes);
 }
 
-static void test_a_damaged_page_hides_its_entries_alone(void **state)
+static void test_a_damaged_page_hides_only_its_entries(void **state)
 {
     (void)state;
     write_pack(0, 300);
@@ -727,7 +728,7 @@ static void test_hostile_files(void **state)
     assert_int_equal(open_error(location, "No such file"), KILN_E_IO);
     write_pack(0, 1);
     assert_int_equal(chmod(path, 0664), 0);
-    assert_int_equal(open_error(location, "may be written by others (mode 0664)"), KILN_E_DENIED);
+    assert_int_equal(open_error(location, "is writable by others (mode 0664)"), KILN_E_DENIED);
     assert_int_equal(chmod(path, 0646), 0);
     assert_int_equal(try_open(location), KILN_E_DENIED);
     assert_int_equal(chmod(path, 0444), 0);
@@ -750,7 +751,7 @@ static void test_directories_above(void **state)
     char folder[SCRATCH_PATH_SIZE];
     write_pack(0, 1);
     assert_int_equal(chmod(scratch, 0777), 0);
-    assert_int_equal(open_error(location, "may be written by others"), KILN_E_DENIED);
+    assert_int_equal(open_error(location, "is writable by others"), KILN_E_DENIED);
     assert_int_equal(chmod(scratch, 01777), 0);
     assert_int_equal(try_open(location), KILN_OK);
     assert_int_equal(chmod(scratch, 0700), 0);
@@ -760,7 +761,7 @@ static void test_directories_above(void **state)
     assert_int_equal(try_open(folder), KILN_OK);
 }
 
-static void test_a_file_of_someone_else(void **state)
+static void test_a_file_of_a_different_user(void **state)
 {
     (void)state;
     if (geteuid() != 0) {
@@ -816,7 +817,7 @@ static int descriptor_of_pack(void)
     return -1;
 }
 
-static void test_the_descriptor_is_taken_away(void **state)
+static void test_the_descriptor_is_closed_by_the_application(void **state)
 {
     (void)state;
     write_pack(0, 1);
@@ -847,12 +848,18 @@ static void write_key_file(const char *name, unsigned char fill, char key_path[S
 }
 
 static kiln_status unpack(uint32_t flags, const char *key_file, kiln_store *into,
-                          kiln_unpack_report *report)
+                          kiln_copy_report *report)
 {
-    const kiln_unpack_params params = {
-        .struct_size = sizeof params, .flags = flags, .key_file = key_file};
-    *report = (kiln_unpack_report){.struct_size = sizeof *report};
-    return kiln_pack_unpack(path, &params, into, report, NULL);
+    const kiln_store_params as = {.struct_size = sizeof as, .key_file = key_file};
+    const kiln_copy_params params = {.struct_size = sizeof params, .flags = flags};
+    kiln_store *pack = NULL;
+    *report = (kiln_copy_report){.struct_size = sizeof *report};
+    kiln_status status = kiln_store_open(location, &as, &pack, NULL);
+    if (status == KILN_OK) {
+        status = kiln_store_copy(pack, into, &params, report, NULL);
+    }
+    kiln_store_close(&pack);
+    return status;
 }
 
 static kiln_store *open_directory(void)
@@ -867,25 +874,23 @@ static void test_unpack(void **state)
     (void)state;
     write_pack(0, 20);
     kiln_store *into = open_directory();
-    kiln_unpack_report report;
+    kiln_copy_report report;
     assert_int_equal(unpack(0, NULL, into, &report), KILN_E_UNAUTHENTICATED);
     assert_int_equal(report.taken, 0);
     assert_int_equal(scratch_get(into, 3), KILN_MISS);
     assert_int_equal(scratch_put(into, 3, 77), KILN_OK);
-    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_OK);
+    assert_int_equal(unpack(KILN_COPY_TRUST, NULL, into, &report), KILN_OK);
     assert_int_equal(report.taken, 19);
     assert_int_equal(report.present, 1);
     for (uint64_t i = 0; i < 20; i++) {
         assert_int_equal(scratch_get(into, i), KILN_OK);
     }
     kiln_store *pack = open_pack();
-    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, pack, &report), KILN_E_READONLY);
+    assert_int_equal(unpack(KILN_COPY_TRUST, NULL, pack, &report), KILN_E_READONLY);
     kiln_store_close(&pack);
     kiln_store_close(&into);
 }
 
-/* Directories keep payloads uncompressed. */
-/* A pack that no writer makes: with a request. */
 /* Writes a pack of one bucket with these slots, and zeros in the place of entries. */
 static void write_slots(const kilni_pack_slot *slots, size_t count, uint64_t total_size)
 {
@@ -906,7 +911,7 @@ static ssize_t counting_pread(int file, void *buffer, size_t size, off_t offset)
     return kilni_os_system()->pread(file, buffer, size, offset);
 }
 
-/* A file of 8 KiB on disk that claims an entry of 700 MiB, and one of 5 GiB. */
+/* A file that uses 8 KiB on disk claims an entry of 700 MiB, and one of 5 GiB. */
 static void test_entries_that_are_not_there_cost_no_memory(void **state)
 {
     (void)state;
@@ -922,15 +927,16 @@ static void test_entries_that_are_not_there_cost_no_memory(void **state)
     table.pread = counting_pread;
     read_bytes = 0;
     kilni_os_replace(&table);
-    kiln_unpack_report report;
-    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_OK);
+    kiln_copy_report report;
+    assert_int_equal(unpack(KILN_COPY_TRUST, NULL, into, &report), KILN_OK);
     kilni_os_replace(NULL);
-    assert_int_equal(report.damaged, 2);
+    assert_int_equal(report.damaged, 1);
+    assert_int_equal(report.gone, 1); /* larger than an entry may be */
     assert_true(read_bytes < 65536);
     kiln_store_close(&into);
 }
 
-/* Many slots of the same bytes would make a small file yield much. */
+/* Slots that refer to the same bytes could make a small file yield large amounts of data. */
 static void test_entries_that_overlap(void **state)
 {
     (void)state;
@@ -940,20 +946,20 @@ static void test_entries_that_overlap(void **state)
         {.digest.bytes = {2}, .offset = begin + 160, .size = 160},
     };
     kiln_store *into = open_directory();
-    kiln_unpack_report report;
+    kiln_copy_report report;
     write_slots(slots, 2, begin + 320);
-    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_OK);
+    assert_int_equal(unpack(KILN_COPY_TRUST, NULL, into, &report), KILN_OK);
     assert_int_equal(report.damaged, 2);
     slots[1].offset = begin + 152;
     write_slots(slots, 2, begin + 320);
-    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_E_CORRUPT);
+    assert_int_equal(unpack(KILN_COPY_TRUST, NULL, into, &report), KILN_E_CORRUPT);
     assert_int_equal(report.damaged, 0);
     slots[1].offset = begin;
     slots[0].offset = begin + 160;
     write_slots(slots, 2, begin + 320);
-    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_E_CORRUPT);
+    assert_int_equal(unpack(KILN_COPY_TRUST, NULL, into, &report), KILN_E_CORRUPT);
 
-    /* In two buckets, each of which is sound. */
+    /* The slots are in two buckets, each of which is valid by itself. */
     unsigned char pages[3 * KILNI_PACK_PAGE_SIZE];
     const uint64_t behind = sizeof pages;
     const kilni_pack_header header = {
@@ -967,14 +973,15 @@ static void test_entries_that_overlap(void **state)
         kilni_pack_bucket_encode(1, &second, 1, pages + 2 * KILNI_PACK_PAGE_SIZE);
         write_whole(pages, sizeof pages);
         assert_int_equal(truncate(path, (off_t)header.total_size), 0);
-        assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report),
+        assert_int_equal(unpack(KILN_COPY_TRUST, NULL, into, &report),
                          overlaps ? KILN_E_CORRUPT : KILN_OK);
         assert_int_equal(report.damaged, overlaps ? 1 : 2);
     }
     kiln_store_close(&into);
 }
 
-static void test_a_planted_request_is_not_taken(void **state)
+/* No writer makes a pack that contains a request. */
+static void test_a_planted_request_is_refused(void **state)
 {
     (void)state;
     kiln_entry *request = scratch_request(1);
@@ -994,9 +1001,9 @@ static void test_a_planted_request_is_not_taken(void **state)
     write_whole(whole, sizeof pages + bytes.size);
 
     kiln_store *into = open_directory();
-    kiln_unpack_report report;
+    kiln_copy_report report;
     listing requests = {0};
-    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_OK);
+    assert_int_equal(unpack(KILN_COPY_TRUST, NULL, into, &report), KILN_OK);
     assert_int_equal(report.taken, 0);
     assert_int_equal(report.refused, 1);
     assert_int_equal(kiln_store_each_request(into, list_item, &requests), KILN_OK);
@@ -1006,7 +1013,7 @@ static void test_a_planted_request_is_not_taken(void **state)
     kiln_entry_release(&request);
 }
 
-/* A report that is too small to say so is refused before anything is done. */
+/* A report whose struct_size is too small is refused before anything is done. */
 static void test_a_report_without_a_size(void **state)
 {
     (void)state;
@@ -1019,9 +1026,11 @@ static void test_a_report_without_a_size(void **state)
 
     write_pack(0, 3);
     kiln_store *into = open_directory();
-    const kiln_unpack_params params = {.struct_size = sizeof params, .flags = KILN_UNPACK_TRUST};
-    kiln_unpack_report unpacked = {0};
-    assert_int_equal(kiln_pack_unpack(path, &params, into, &unpacked, NULL), KILN_E_INVALID);
+    const kiln_copy_params params = {.struct_size = sizeof params, .flags = KILN_COPY_TRUST};
+    kiln_copy_report unpacked = {0};
+    kiln_store *pack = open_pack();
+    assert_int_equal(kiln_store_copy(pack, into, &params, &unpacked, NULL), KILN_E_INVALID);
+    kiln_store_close(&pack);
     assert_int_equal(scratch_get(into, 1), KILN_MISS);
     assert_int_equal(scratch_put(into, 1, 10), KILN_OK);
     kiln_trim_report trimmed = {0};
@@ -1032,14 +1041,15 @@ static void test_a_report_without_a_size(void **state)
     kiln_store_close(&into);
 }
 
+/* Directories keep payloads uncompressed. */
 static void test_unpacked_payloads_are_plain(void **state)
 {
     (void)state;
     char entry_path[SCRATCH_PATH_SIZE];
     kiln_store *into = open_directory();
-    kiln_unpack_report report;
+    kiln_copy_report report;
     write_pack(5, 6);
-    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_OK);
+    assert_int_equal(unpack(KILN_COPY_TRUST, NULL, into, &report), KILN_OK);
     scratch_entry_path(scratch_path(scratch, "into"), 5, entry_path);
     FILE *file = fopen(entry_path, "rb");
     assert_non_null(file);
@@ -1050,7 +1060,7 @@ static void test_unpacked_payloads_are_plain(void **state)
     kiln_store_close(&into);
 }
 
-static void test_only_what_a_key_authenticates(void **state)
+static void test_only_authenticated_entries_are_unpacked(void **state)
 {
     (void)state;
     char key[SCRATCH_PATH_SIZE], other[SCRATCH_PATH_SIZE];
@@ -1058,7 +1068,7 @@ static void test_only_what_a_key_authenticates(void **state)
     write_key_file("other", 0x22, other);
     const kiln_pack_params params = {.struct_size = sizeof params, .key_file = key};
     kiln_store *into = open_directory();
-    kiln_unpack_report report;
+    kiln_copy_report report;
     assert_int_equal(try_write(0, 5, NULL), KILN_OK);
     assert_int_equal(unpack(0, key, into, &report), KILN_OK);
     assert_int_equal(report.unauthenticated, 5);
@@ -1077,7 +1087,7 @@ static void test_only_what_a_key_authenticates(void **state)
     kiln_store_close(&into);
 }
 
-static void test_a_damaged_entry_is_not_taken(void **state)
+static void test_a_damaged_entry_is_refused(void **state)
 {
     (void)state;
     write_pack(0, 3);
@@ -1086,8 +1096,8 @@ static void test_a_damaged_entry_is_not_taken(void **state)
     bytes[size - 20] ^= 1;
     write_whole(bytes, size);
     kiln_store *into = open_directory();
-    kiln_unpack_report report;
-    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_OK);
+    kiln_copy_report report;
+    assert_int_equal(unpack(KILN_COPY_TRUST, NULL, into, &report), KILN_OK);
     assert_int_equal(report.taken, 2);
     assert_int_equal(report.damaged, 1);
     kiln_store_close(&into);
@@ -1185,7 +1195,7 @@ static void install_faults(void)
 
 /* Opening reads the header; a look-up reads one page of the index and the entry, whatever the
  * number of entries. */
-static void test_what_is_read(void **state)
+static void test_parts_of_a_pack_that_are_read(void **state)
 {
     (void)state;
     write_pack(0, 2000);
@@ -1298,9 +1308,9 @@ static void test_failing_allocations(void **state)
     }
     kiln_store *into = open_directory();
     for (size_t n = 1;; n++) {
-        kiln_unpack_report report;
+        kiln_copy_report report;
         failing_malloc_arm(n);
-        kiln_status status = unpack(KILN_UNPACK_TRUST, NULL, into, &report);
+        kiln_status status = unpack(KILN_COPY_TRUST, NULL, into, &report);
         if (failing_malloc_disarm() < n) {
             assert_int_equal(status, KILN_OK);
             assert_int_equal(report.taken + report.present, 3);
@@ -1317,40 +1327,40 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_put_and_get),
         TEST(test_many_entries),
-        TEST(test_no_entry),
+        TEST(test_no_entries_in_a_pack),
         TEST(test_each),
         TEST(test_nothing_is_written),
         TEST(test_the_order_of_entries_does_not_count),
         TEST(test_payloads_are_compressed),
-        TEST(test_requests_stay_where_they_are),
+        TEST(test_requests_are_not_packed),
         TEST(test_unknown_fields_are_refused),
-        TEST(test_what_is_not_there_is_told_as_it_is_returned),
-        TEST(test_a_pack_is_replaced_at_once),
+        TEST(test_absent_answer_is_returned_as_recorded),
+        TEST(test_a_pack_is_replaced_atomically),
         TEST(test_wrong_arguments),
         TEST(test_stripped_keys_are_found_by_whole_ones),
-        TEST(test_another_source_of_the_same_digest),
+        TEST(test_a_different_source_with_the_same_digest),
         TEST(test_golden_bytes),
         TEST(test_every_flipped_byte_is_found),
-        TEST(test_a_flipped_byte_harms_no_other_entry_wrongly),
+        TEST(test_a_flipped_byte_yields_no_wrong_entry),
         TEST(test_every_truncation_is_found),
         TEST(test_a_pack_that_shrinks_while_it_is_open),
         TEST(test_forged_numbers),
-        TEST(test_a_damaged_page_hides_its_entries_alone),
+        TEST(test_a_damaged_page_hides_only_its_entries),
         TEST(test_damage_is_counted),
         TEST(test_hostile_files),
         TEST(test_directories_above),
-        TEST(test_a_file_of_someone_else),
+        TEST(test_a_file_of_a_different_user),
         TEST(test_locations),
-        TEST(test_the_descriptor_is_taken_away),
+        TEST(test_the_descriptor_is_closed_by_the_application),
         TEST(test_unpack),
-        TEST(test_a_planted_request_is_not_taken),
+        TEST(test_a_planted_request_is_refused),
         TEST(test_entries_that_are_not_there_cost_no_memory),
         TEST(test_entries_that_overlap),
         TEST(test_a_report_without_a_size),
         TEST(test_unpacked_payloads_are_plain),
-        TEST(test_only_what_a_key_authenticates),
-        TEST(test_a_damaged_entry_is_not_taken),
-        TEST(test_what_is_read),
+        TEST(test_only_authenticated_entries_are_unpacked),
+        TEST(test_a_damaged_entry_is_refused),
+        TEST(test_parts_of_a_pack_that_are_read),
         TEST(test_failing_calls_while_writing),
         TEST(test_failing_calls_while_reading),
         TEST(test_failing_allocations),

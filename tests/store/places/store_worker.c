@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that uses a store while its tests interfere with the store's file system.
+ * A process that uses a store while the test interferes with the store's file system.
  *
  *     store_worker LAYOUT DIRECTORY use SEED     puts and gets at random until its input is closed
  *     store_worker LAYOUT DIRECTORY fill COUNT   puts COUNT entries, each once
  *     store_worker LAYOUT DIRECTORY check COUNT  gets them
  *     store_worker LAYOUT DIRECTORY trim BYTES
  *
- * Every value is a function of its key. Prints how often each result occurred: a put that stored,
- * one that did not, a hit, a miss, a damaged entry; and, as "wrong", a value that is not its key's.
+ * Every value is a function of its key. Prints how often each result occurred: a put that stored, a
+ * put that did not, a hit, a miss, a damaged entry and, as "wrong", a value that does not belong to
+ * its key.
  */
 #include "support/store_scene.h"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_places.py WORKER LAYOUT CASE: what becomes of a store when something happens to its file system.
+"""test_places.py WORKER LAYOUT CASE: tests what happens to a store if other programs change its
+files, or its file system is full or fails.
 
 file-tools   rm -rf, mv, cp -a and tar while processes put and get
 full-disk    a file system of 1 MB
@@ -33,7 +34,7 @@ def skip(reason):
 
 def expect(holds, what):
     if not holds:
-        sys.exit(f"{what} does not hold")
+        sys.exit(f"expected {what}")
 
 
 def worker(directory, *arguments):
@@ -51,8 +52,8 @@ def end_users(users):
     """Returns the sums of all counts."""
     total = {}
     for user in users:
-        output, _ = user.communicate(timeout=120)  # which closes the input
-        expect(user.returncode == 0, "that users of a store end well")
+        output, _ = user.communicate(timeout=120)  # communicate closes the input
+        expect(user.returncode == 0, "that the processes that use a store exit with 0")
         for name, number in json.loads(output).items():
             total[name] = total.get(name, 0) + number
     print(total)
@@ -72,7 +73,7 @@ def expect_to_work(directory):
 
 
 def quietly(*command):
-    """File tools report errors about files that appear and vanish."""
+    """Runs a file tool, which may report errors about files that appear and vanish."""
     return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           check=False, timeout=120)
 
@@ -104,21 +105,22 @@ def file_tools(scratch):
 
 def full_disk(mount):
     if quietly("mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "kiln-test", mount).returncode:
-        skip("no file system of its own can be mounted here")
+        skip("no file system can be mounted here")
     cache = os.path.join(mount, "cache")
     counted = worker(cache, "fill", 200)
     print(counted)
-    expect(counted["stored"] > 10, "that some entries found room")
-    expect(counted["failed"] > 10, "that others found none")
+    expect(counted["stored"] > 10, "that some entries were stored")
+    expect(counted["failed"] > 10, "that other puts failed")
     expect(not temporaries(cache), "that a failed put leaves nothing")
     checked = worker(cache, "check", 200)
     print(checked)
-    expect(checked["wrong"] == 0 and checked["damaged"] == 0, "that no value is torn")
+    expect(checked["wrong"] == 0 and checked["damaged"] == 0, "that no value is incomplete")
     expect(checked["hits"] == counted["stored"], "that what was stored is there")
     users = start_users(cache, 3)
     time.sleep(2)
     total = end_users(users)
-    expect(total["wrong"] == 0 and total["damaged"] == 0, "that no value is torn in a crowd")
+    expect(total["wrong"] == 0 and total["damaged"] == 0,
+           "that no value is incomplete if several processes put")
     worker(cache, "trim", 0)
     expect_to_work(cache)
 
@@ -161,8 +163,8 @@ def power_cuts(scratch):
                 skip("this ext4 can't be shut down")
             total = end_users(users)
             expect(total["wrong"] == 0, "that no value is wrong while the disk is gone")
-        expect(quietly("umount", mount).returncode == 0, "that nothing keeps the file system")
-    print(f"{damaged} damaged entries were told after power cuts")
+        expect(quietly("umount", mount).returncode == 0, "that the file system is not busy")
+    print(f"{damaged} damaged entries were reported after power cuts")
 
 
 CASES = {"file-tools": file_tools, "full-disk": full_disk, "power-cuts": power_cuts}
@@ -172,7 +174,7 @@ def main():
     case = sys.argv[3]
     if len(sys.argv) == 4 and case != "file-tools":
         if os.geteuid() != 0 or quietly("unshare", "--mount", "true").returncode:
-            skip("mounts of its own need root")
+            skip("mounting needs root")
         os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable,
                               *sys.argv, "inside"])
     with tempfile.TemporaryDirectory(prefix="kiln-places-", ignore_cleanup_errors=True) as scratch:

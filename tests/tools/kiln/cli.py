@@ -87,7 +87,8 @@ class CliTest(unittest.TestCase):
         return path
 
     def on_terminal(self, *arguments, answer=b"", expect=0):
-        """Runs the tool with a terminal for stdin and stderr; returns stdout and what that shows."""
+        """Runs the tool with a terminal for stdin and stderr; returns stdout and what the terminal
+        shows."""
         self.environment["TERM"] = "xterm-256color"
         controller, terminal = pty.openpty()
         os.write(controller, answer)
@@ -118,7 +119,7 @@ class CliTest(unittest.TestCase):
             file.write(bytes([byte ^ 0x55]))
 
     def leave_temporary(self):
-        """Makes what a writer leaves that was killed long ago."""
+        """Makes the file that a writer leaves if it is killed, with a time long ago."""
         folder = os.path.join(self.cache, "v1", "requests")
         path = os.path.join(folder, ".tmp-0000000000000001")
         with open(path, "w") as file:
@@ -132,7 +133,7 @@ class CliTest(unittest.TestCase):
         tree = tempfile.mkdtemp(dir=self.scratch)
         tool = os.path.join(tree, "tools", "kiln", "kiln")
         layer = os.path.join(tree, "layers", "opencl", "libkiln_opencl_layer.so")
-        # A tool that is not installed finds the library here.
+        # A tool that is not installed looks for the library in this folder.
         library = os.path.join(tree, "src", "libkiln.so.0")
         for path in (tool, layer, library):
             os.makedirs(os.path.dirname(path))

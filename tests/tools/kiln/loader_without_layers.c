@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands in for an ICD loader that does not support layers, without drivers. With READS_LISTS, for
- * one that also finds drivers in a list.
+ * Replaces an ICD loader that does not support layers and finds no drivers. With READS_LISTS, it
+ * replaces one that also finds drivers in a list.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands in for an OpenCL driver with one device. AT_PLATFORMS is a statement that runs when the
- * platforms are queried, AT_DEVICES one that runs when the devices are.
+ * Replaces an OpenCL driver with one device. AT_PLATFORMS is a statement that runs when the
+ * platforms are queried; AT_DEVICES runs when the devices are queried.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -58,7 +58,8 @@ static cl_int CL_API_CALL get_platform_info(cl_platform_id asked, cl_platform_in
     return answer(text, capacity, value, ret_size);
 }
 
-/* Not in the table, where the loader's own function would replace it. */
+/* The driver exports this function. If it were only in the table, the loader's own function would
+ * be called instead. */
 CL_API_ENTRY cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id asked, cl_platform_info name,
                                                   size_t capacity, void *value, size_t *ret_size)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln stats, ls, show, verify, rm and clear, and wrong command lines."""
+"""Tests kiln stats, ls, show, verify, rm and clear, and wrong command lines."""
 
 import json
 import os
@@ -20,7 +20,10 @@ class Usage(cli.CliTest):
             help_text = self.kiln(command, "--help").stdout.decode()
             self.assertTrue(help_text.startswith(f"Usage: kiln {command}"), help_text)
             usage = help_text.partition("\n\n")[0]
-            for option in "--dir", "--key-file", "--json":  # all commands accept these
+            for option in "--dir", "--key-file", "--json":  # nearly all commands accept these
+                if (command, option) in (("copy", "--dir"),  # it names two stores
+                                         ("key", "--dir"), ("key", "--key-file")):  # opens no store
+                    continue
                 self.assertIn(option, usage)
                 self.assertRegex(help_text, f"(?m)^  {option} ")
             self.assertLessEqual(max(map(len, help_text.splitlines())), 100)
@@ -29,7 +32,7 @@ class Usage(cli.CliTest):
     def test_version(self):
         self.assertRegex(self.kiln("--version").stdout.decode(), r"^kiln \d+\.\d+")
 
-    def test_wrong_usage_is_2(self):
+    def test_exit_status_2_on_wrong_usage(self):
         for arguments in (
                 [], ["nonsense"], ["ls", "--nonsense"], ["ls", "operand"], ["show"],
                 ["show", "abcd", "ef01"], ["show", "abc"], ["show", "xyzw"], ["show", "0" * 33],
@@ -41,7 +44,7 @@ class Usage(cli.CliTest):
                 self.assertEqual(result.stdout, b"")
                 self.assertNotEqual(result.stderr, b"")
 
-    def test_full_output_device_is_4(self):
+    def test_exit_status_4_on_a_full_output_device(self):
         with open("/dev/full", "w") as full:
             result = subprocess.run([cli.KILN, "--help"], stdout=full, stderr=subprocess.PIPE,
                                     env=self.environment)
@@ -78,7 +81,7 @@ class Missing(cli.CliTest):
 
 
 class NoDirectory(cli.CliTest):
-    def test_none_is_named(self):
+    def test_no_directory_is_configured(self):
         for name in ("KILN_DIR", "HOME"):
             self.environment.pop(name, None)
         for command in ("ls", "stats", "verify"):
@@ -104,7 +107,7 @@ class Entries(cli.CliTest):
         super().setUp()
         self.digests = self.make("entries")
         self.request = self.digests["later"]
-        # Fixes the order.
+        # Gives the entries different times, so that their order is known.
         for age, name in enumerate(("matmul", "saxpy")):
             path = self.entry_path(self.digests[name])
             os.utime(path, (1800000000 - age, 1800000000 - age))
@@ -152,7 +155,7 @@ class Entries(cli.CliTest):
         self.assertEqual(lines[1].index("Test Platform"), lines[2].index("Test Platform"))
 
     def test_names_of_any_bytes(self):
-        """Bytes that are not text, and escape sequences, harm neither JSON nor a terminal."""
+        """Bytes that are not text, and escape sequences, do no harm in JSON or on a terminal."""
         names = [item["name"] for item in self.listed() if item["kind"] == "blob"]
         self.assertEqual(names, ["blob \ufffd\x1b[31m"])
         self.assertNotIn(b"\x1b", self.kiln("ls").stdout)
@@ -225,7 +228,7 @@ class Entries(cli.CliTest):
         self.kiln("show", digest, expect=5)
 
     def make_newer(self, digest):
-        """The version stands after the magic, in four bytes."""
+        """The version follows the magic, in four bytes."""
         with open(self.entry_path(digest), "r+b") as file:
             file.seek(8)
             file.write(b"\x63\0\0\0")
@@ -260,8 +263,8 @@ class Entries(cli.CliTest):
         self.assertNotIn(b"\xff", error)
 
     def test_clear_newer(self):
-        """Requests, and temporary files of a newer writer that died, are removed too; later writes
-        need no trim."""
+        """Requests are removed too, and so are temporary files of a newer writer that was killed.
+        Later writes need no trim."""
         self.make_newer(self.digests["saxpy"])
         request = os.path.join(self.cache, "v1", "requests", self.digests["later"])
         leftover = self.leave_temporary()
@@ -431,7 +434,8 @@ class Capture(cli.CliTest):
         self.assert_dropped()
 
     def test_no_request_at_all(self):
-        """An intact request may not contain a build; only a worker finds that out."""
+        """A request that is not damaged may still not contain a build, which only a worker
+        notices."""
         self.make_with_young_request()
         self.assert_dropped()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln doctor, with whatever OpenCL this machine has."""
+"""Tests kiln doctor with the OpenCL runtimes of this machine, if any."""
 
 import glob
 import json
@@ -17,7 +17,7 @@ class Doctor(cli.CliTest):
     user = None  # set by the test
 
     def report(self, *arguments):
-        """Returns the report, with which the exit status must agree."""
+        """Returns the report, and checks that the exit status agrees with it."""
         result = subprocess.run(
             [self.tool, "doctor", "--json", *arguments], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=self.environment, timeout=60, user=self.user)
@@ -92,7 +92,7 @@ class Doctor(cli.CliTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs another user")
     def test_directory_of_root(self):
-        """Users who only read may use it."""
+        """Users who may only read can use a directory of root."""
         self.make("entries")
         for folder, _, _ in os.walk(self.cache):
             os.chmod(folder, 0o755)
@@ -122,6 +122,23 @@ class Doctor(cli.CliTest):
         self.assertIn("KILN_DIRR is set", "\n".join(report["notes"]))
         self.assertEqual(report["variables"]["KILN_MAX_SIZE"], "3X")
 
+    def test_no_password_is_shown(self):
+        for location in ("redis://user:secret@cache", "redis:user:secret@cache",
+                         self.cache + "|redis://user:12|secret@cache",
+                         self.cache + "|redis://user:12?trust=any|redis://a?secret@cache"):
+            self.environment["KILN_DIR"] = location
+            result = self.kiln("doctor", "--json", expect=3)
+            self.assertNotIn(b"secret", result.stdout + result.stderr)
+            self.assertNotIn(b"secret", self.kiln("doctor", expect=3).stdout)
+
+    def test_a_server_that_cannot_be_asked(self):
+        self.environment["KILN_DIR"] = self.cache + "|redis://127.0.0.1:1?trust=any"
+        for _ in range(2):
+            self.assertIn("127.0.0.1:1 cannot be used: it refuses connections", self.problems())
+        os.mkdir(self.cache, mode=0o700)
+        for _ in range(2):
+            self.assertIn("127.0.0.1:1 cannot be used: it refuses connections", self.problems())
+
     def test_notes(self):
         self.environment.update(KILN_DISABLE="1", KILN_MAX_SIZE="0")
         notes = "\n".join(self.report()["notes"])
@@ -141,7 +158,7 @@ class Doctor(cli.CliTest):
             self.assertTrue(all(platform["driver_files"].values()))
 
     def test_files_of_one_name(self):
-        """A driver in a different folder finds headers next to it, and the system's."""
+        """A driver in a different folder finds both the headers beside it and the system's."""
         driver = glob.glob("/usr/lib/*/libpocl.so.2")
         headers = glob.glob("/usr/share/pocl/include/_kernel.h")
         if not driver or not headers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln doctor with drivers that crash, end the process or hang."""
+"""Tests kiln doctor with drivers that crash, end the process or hang."""
 
 import glob
 import os
@@ -40,7 +40,7 @@ class Broken(cli.CliTest):
         self.assertIn("path", report["nvrtc_layer"])
 
     def test_sound(self):
-        """The state that the tests below start from."""
+        """Checks the state without broken drivers, from which the tests below start."""
         self.install("DRIVER_SOUND")
         report = self.kiln_json("doctor")
         if "loader" not in report:
@@ -83,7 +83,7 @@ class Broken(cli.CliTest):
         self.assertEqual(report["directory"]["path"], self.cache)
 
     def test_each_works_alone(self):
-        """A driver that fails only if there is another one."""
+        """Tests a driver that fails only if a second driver is present."""
         self.install("DRIVER_LONELY", "DRIVER_SOUND")
         report = self.report()
         self.assertEqual(len(report["problems"]), 1, report["problems"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches that a URL names, in each layout. The test's reader of their files is written from docs/
-alone."""
+"""Tests caches that a URL names, in each layout. Their files are also read by a reader that was
+written only from docs/."""
 
 import json
 import os
@@ -61,7 +61,7 @@ class Layout:
                          {"CACHEDIR.TAG", "lease", "stats"} |
                          ({"size.txt"} if self.layout == "onednn" else set()))
 
-    def test_a_reader_of_ones_own(self):
+    def test_an_independent_reader(self):
         found = {}
         for key_name, payload_name in self.pairs():
             key, entry = self.read(key_name), read_entry(self.read(payload_name))
@@ -100,7 +100,7 @@ class Layout:
         self.assertEqual(self.listed(), [])
 
     def test_clear_newer(self):
-        """Also a payload without its key, which no listing shows."""
+        """The command also removes a payload without its key, which no listing shows."""
         whole, half = self.pairs()[:2]
         for _, payload in whole, half:
             with open(os.path.join(self.root, payload), "r+b") as file:
@@ -149,7 +149,7 @@ class Layout:
         super().kiln("verify", "--dir", self.root)
 
     def test_without_the_layout_an_empty_one_is_empty(self):
-        """Except requests, which have the same place in all layouts."""
+        """Only requests are left, which have the same place in all layouts."""
         self.kiln("clear", "--yes")
         self.assertIn(b"is empty", super().kiln("ls", "--dir", self.root).stderr)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The orders of kiln ls, and what kiln show prints and writes of an entry."""
+"""Tests the orders of kiln ls, and what kiln show prints of an entry and writes to files."""
 
 import os
 import stat
@@ -55,8 +55,8 @@ class Show(cli.CliTest):
             {name: type(value).__name__ for name, value in shown.items()},
             {"digest": "str", "kind": "str", "name": "str", "device": "str", "tool": "str",
              "created": "int", "last_used": "int", "build_ns": "int", "bytes": "int",
-             "answers_bytes": "int", "stored_bytes": "int", "signed": "bool", "log": "str",
-             "key": "list"})
+             "answers_bytes": "int", "stored_bytes": "int", "signed": "bool",
+             "signer": "NoneType", "log": "str", "key": "list"})
         self.assertEqual((shown["answers_bytes"], shown["signed"]), (8, False))
 
     def test_answers(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln run and kiln doctor if the loader that a program gets does not support layers."""
+"""Tests kiln run and kiln doctor if the loader that a program gets does not support layers."""
 
 import glob
 import json
@@ -118,7 +118,8 @@ class Replacement(Loader):
 
 
 class Drivers(Loader):
-    """A loader that finds drivers in a list, and one in its place that does not read the list."""
+    """Tests two loaders: the system's, which finds drivers in a list, and one that replaces it and
+    does not read the list."""
 
     def setUp(self):
         super().setUp()
@@ -163,7 +164,8 @@ class Drivers(Loader):
         self.assertEqual(left, [])
 
     def test_a_driver_that_is_named_twice(self):
-        """Under the same name, and under two that lead to the same library."""
+        """Names the driver twice by the same name, and by two names that lead to the same
+        library."""
         real = system_loader()
         self.environment["OCL_ICD_FILENAMES"] = f"libone.so:{real}"
         self.add_vendor("a.icd", "libone.so")
@@ -181,7 +183,8 @@ class Drivers(Loader):
             self.assertEqual(self.printed("OCL_ICD_VENDORS"), self.vendors)
 
     def test_a_loader_that_reads_no_lists(self):
-        """What the loader did not find is still not found."""
+        """A driver that this loader does not find without Kiln is not found under kiln run
+        either."""
         self.put_first(os.environ["LOADER_WITHOUT_LAYERS"])
         self.assertEqual(self.printed("OCL_ICD_VENDORS"), self.vendors)
         self.assertEqual(os.readlink(self.link), system_loader())
@@ -195,13 +198,13 @@ class Drivers(Loader):
 
 class NoReplacement(Loader):
     def test_a_loader_that_supports_layers(self):
-        """The variable is left alone, whatever its value."""
+        """The variable stays unchanged, whatever its value."""
         self.put_first(self.need_system_loader())
         self.assertEqual(self.printed("LD_LIBRARY_PATH"), self.first)
         self.assertFalse(os.path.exists(self.caches))
 
     def test_no_other_loader(self):
-        """No loader of this system has what a program may ask for there."""
+        """No loader of this system has the functions that a program may need."""
         self.put_first(os.environ["LOADER_OF_ANOTHER_TIME"])
         self.environment["OCL_ICD_VENDORS"] = self.scratch
         _, said = self.loader_of_program()
@@ -225,7 +228,7 @@ class NoReplacement(Loader):
         del self.environment["XDG_CACHE_HOME"]
         self.expect_no_folder("neither XDG_CACHE_HOME nor HOME")
 
-    def test_a_folder_that_others_may_write(self):
+    def test_a_folder_writable_by_others(self):
         os.makedirs(os.path.dirname(self.link))
         os.chmod(os.path.dirname(self.link), 0o777)
         self.expect_no_folder("must be a folder that only this user may write")

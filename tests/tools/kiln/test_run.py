@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln run: the environment, exit status and signals of its program, and the summary."""
+"""Tests kiln run: the environment, exit status and signals of its program, and the summary."""
 
 import json
 import os
@@ -47,8 +47,8 @@ class RunTest(cli.CliTest):
             stderr=subprocess.PIPE, **options)
 
     def add_nvrtc(self):
-        """Puts NVRTC's layer next to OpenCL's: the real one if it was built, since a loader reports
-        a file that is not a library. Returns its path."""
+        """Puts NVRTC's layer next to OpenCL's: the real layer if it was built, because a loader
+        reports a file that is not a library. Returns its path."""
         folder = os.path.join(os.path.dirname(os.path.dirname(self.layer)), "nvrtc")
         built = os.path.join(os.path.dirname(cli.KILN), "..", "..", "layers", "nvrtc")
         if not os.path.isdir(built):
@@ -59,8 +59,8 @@ class RunTest(cli.CliTest):
         return os.path.join(folder, "libkiln_nvrtc_audit.so")
 
     def need_no_layer(self, name):
-        """A tool without a layer next to it uses the one that was installed where its build
-        installs."""
+        """Tests a tool without a layer beside it, which uses the layer in the prefix of its
+        build."""
         found = subprocess.run([self.tool, "doctor", "--json"], env=self.environment,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if json.loads(found.stdout)[name]["path"] is not None:
@@ -144,7 +144,7 @@ class Layer(RunTest):
     def test_writable_by_others(self):
         for mode in (0o666, 0o664):
             tool, _ = self.in_build_tree(layer_mode=mode)
-            self.expect_refusal(tool, b"may be written by others")
+            self.expect_refusal(tool, b"is writable by others")
 
     def test_missing(self):
         os.remove(self.layer)
@@ -160,7 +160,7 @@ class Layer(RunTest):
         audit = self.add_nvrtc()
         for name in (audit, audit.replace("audit", "layer")):
             os.chmod(name, 0o666)
-            self.expect_refusal(self.tool, b"may be written by others")
+            self.expect_refusal(self.tool, b"is writable by others")
             os.chmod(name, 0o644)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root gives files away")
@@ -199,8 +199,8 @@ class Status(RunTest):
             preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         self.assertIn(b"0 builds", result.stderr)
 
-    def test_dispositions_are_the_callers(self):
-        """The application inherits the same with and without a summary."""
+    def test_signal_dispositions_are_inherited(self):
+        """The application inherits the same signal dispositions with and without a summary."""
         show = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
 
         def caller():
@@ -272,7 +272,7 @@ class Signals(RunTest):
             time.sleep(0.01)
         self.fail("neither stopped nor ended")
 
-    def test_stops_and_goes_on(self):
+    def test_stops_and_continues(self):
         process = self.start("--summary", "sh", "-c", "kill -STOP $$; exit 9")
         self.addCleanup(process.kill)
         self.assertTrue(os.WIFSTOPPED(self.next_status(process)))
@@ -327,7 +327,7 @@ class Summary(RunTest):
         self.assertEqual(set(json.loads(result.stderr)), cli.COUNTERS)
 
     def test_no_room_for_counters(self):
-        """If TMPDIR cannot be used, /tmp is."""
+        """If TMPDIR cannot be used, the counters are in /tmp."""
         self.environment["TMPDIR"] = "/nonexistent"
         result = self.run_app("--summary", cli.MAKE_CACHE, "count")
         self.assertIn(b"kiln: 3 hits", result.stderr)

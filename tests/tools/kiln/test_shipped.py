@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that are shipped with an application: test_shipped.py KILN APP.
+"""test_shipped.py KILN APP: tests kernels that are shipped with an application.
 
 The cache is filled and packed on the machine that makes the application. On the machine that starts
 it, the home directory is empty, and the application still starts warm.
@@ -57,7 +57,7 @@ class ShippedTest(unittest.TestCase):
         with open(self.pack, "rb") as file:
             before = file.read()
         self.expect_warm("home|pack:app.kpack", answer)
-        # What was used is now in the home directory, and is enough by itself.
+        # The entries that were used are now in the home directory, which suffices without the pack.
         self.expect_warm("home", answer)
         with open(self.pack, "rb") as file:
             self.assertEqual(file.read(), before)

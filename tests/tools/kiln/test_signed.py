@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signing keys: --key-file, KILN_SIGNING_KEY_FILE, and entries that are not signed."""
+"""Tests signing keys: --key-file, KILN_SIGNING_KEY_FILE, and entries that are not signed."""
 
 import json
 import os
@@ -80,7 +80,8 @@ class Signed(cli.CliTest):
         self.assertEqual(result.stdout.decode(), self.key + "\n")
 
     def test_requests_of_others_are_dropped(self):
-        """Otherwise each program would start a helper for them, which would serve none."""
+        """If the requests stayed, each program would start a helper for them, which would serve
+        none."""
         self.make("young")
         counted = self.kiln_json("capture", "--key-file", self.key)
         self.assertEqual(

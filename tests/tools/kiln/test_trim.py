@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln trim: by size, by age, for replaced drivers, and with --dry-run."""
+"""Tests kiln trim: by size, by age, for replaced drivers, and with --dry-run."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Trim(cli.CliTest):
 
     def test_what_fits_stays(self):
         report = self.kiln_json("trim")
-        self.assertEqual(set(report), {"removed", "removed_bytes", "stale", "stale_bytes", "untold",
+        self.assertEqual(set(report), {"removed", "removed_bytes", "stale", "stale_bytes", "undetermined",
                                        "entries", "bytes", "dry_run"})
         self.assertEqual((report["removed"], report["entries"], report["dry_run"]), (0, 3, False))
         self.assertEqual(report["bytes"], self.kiln_json("stats")["bytes"])
@@ -43,7 +43,7 @@ class Trim(cli.CliTest):
 
     def test_size(self):
         report = self.kiln_json("trim", "--max-size", "100K")
-        # The large one is worth least for its size.
+        # The large entry is worth least for its size.
         self.assertNotIn("matmul", self.names())
         self.assertIn("saxpy", self.names())
         self.assertEqual((report["removed"], report["entries"]), (1, 2))
@@ -61,7 +61,7 @@ class Trim(cli.CliTest):
         self.environment["KILN_MAX_SIZE"] = "0"
         self.assertEqual(self.kiln_json("trim")["removed"], 0)
 
-    def test_a_policy_of_ones_own(self):
+    def test_a_custom_policy(self):
         url = f"file://{self.cache}?policy=lru"
         self.assertEqual(
             self.kiln_json("trim", "--dir", url, "--max-size", "1600K")["removed"], 0)
@@ -100,14 +100,14 @@ class Trim(cli.CliTest):
     def test_unknown_drivers_are_undetermined(self):
         names = self.names()
         report = self.kiln_json("trim", "--stale")
-        self.assertEqual((report["stale"], report["removed"], report["untold"]), (0, 0, 3))
+        self.assertEqual((report["stale"], report["removed"], report["undetermined"]), (0, 0, 3))
         self.assertEqual(self.names(), names)
         self.assertIn(b"3 entries: it is not known whether", self.kiln("trim", "--stale").stderr)
 
     def test_damaged_entries_are_undetermined(self):
         self.change_byte(self.digests["saxpy"], -200)
         report = self.kiln_json("trim", "--stale")
-        self.assertEqual((report["stale"], report["untold"]), (0, 3))
+        self.assertEqual((report["stale"], report["undetermined"]), (0, 3))
 
     def test_what_a_dry_run_says(self):
         """Each line has one meaning, and nouns agree with their numbers."""
@@ -129,7 +129,7 @@ class Trim(cli.CliTest):
 
 
 class Drivers(cli.CliTest):
-    """On the drivers that are installed here, which scripts/with-runtime brings."""
+    """Tests with the installed drivers that scripts/with-runtime selects."""
 
     def setUp(self):
         super().setUp()
@@ -160,7 +160,7 @@ class Drivers(cli.CliTest):
 
     @staticmethod
     def linked_file(files):
-        """Returns a library that the driver is linked to, and that a program may bring itself."""
+        """Returns a library that the driver is linked to, and that a program may bring along."""
         return next(name for name in files if name.startswith("libc.so"))
 
     def test_what_a_driver_before_this_one_built(self):
@@ -175,7 +175,7 @@ class Drivers(cli.CliTest):
         kept.append(self.make_of("A platform that is not here", {"lib.so": "build-id:02"}))
         self.use_long_ago()
         report = self.kiln_json("trim", "--stale", "--dry-run")
-        self.assertEqual((report["stale"], report["untold"]), (len(gone), 1))
+        self.assertEqual((report["stale"], report["undetermined"]), (len(gone), 1))
         self.assertEqual(report["entries"], len(kept))
         self.assertEqual(len(self.listed()), len(kept) + len(gone))
         report = self.kiln_json("trim", "--stale")
@@ -194,7 +194,7 @@ class Drivers(cli.CliTest):
                 platform["name"], {other: files[other] for other in files if other != linked})
         self.use_long_ago()
         report = self.kiln_json("trim", "--stale")
-        self.assertEqual((report["stale"], report["untold"]), (0, 0))
+        self.assertEqual((report["stale"], report["undetermined"]), (0, 0))
         self.assertEqual(report["entries"], 3 * len(self.platforms))
 
     def test_what_another_driver_of_the_platform_built(self):
@@ -204,7 +204,7 @@ class Drivers(cli.CliTest):
             files = platform["driver_files"]
             self.make_of(platform["name"], {**files, self.own_file(files): "build-id:00"})
         report = self.kiln_json("trim", "--stale")
-        self.assertEqual((report["stale"], report["untold"]), (0, len(self.platforms)))
+        self.assertEqual((report["stale"], report["undetermined"]), (0, len(self.platforms)))
         self.assertEqual(report["entries"], len(self.platforms))
 
     def installed_s(self, platform):
@@ -232,11 +232,11 @@ class Drivers(cli.CliTest):
                 used = self.installed_s(platform) - minutes * 60
                 os.utime(self.entry_path(digest), (used, used))
         report = self.kiln_json("trim", "--stale")
-        self.assertEqual((report["stale"], report["untold"]),
+        self.assertEqual((report["stale"], report["undetermined"]),
                          (len(platforms), len(platforms)))
 
     def test_entries_with_stripped_keys(self):
-        """Their keys have only digests of the files."""
+        """Stripped keys have only digests of the driver's files."""
         gone = []
         for platform in self.platforms:
             files = platform["driver_files"]
@@ -249,8 +249,27 @@ class Drivers(cli.CliTest):
         self.kiln("unpack", "--trust", pack)
         self.use_long_ago()
         report = self.kiln_json("trim", "--stale")
-        self.assertEqual((report["stale"], report["untold"]), (len(gone), 0))
+        self.assertEqual((report["stale"], report["undetermined"]), (len(gone), 0))
         self.assertEqual(report["entries"], len(self.platforms))
+
+
+    def test_pull_takes_what_fits(self):
+        into = os.path.join(self.scratch, "into")
+        fitting = []
+        for platform in self.platforms:
+            files = platform["driver_files"]
+            fitting.append(self.make_of(platform["name"], files))
+            self.make_of(platform["name"], {**files, self.own_file(files): "build-id:00"})
+            names = [f"driver.file={name} {identity}" for name, identity in files.items()]
+            fitting.append(self.make_entry(
+                "put", f"platform.name={platform['name']}", *names,
+                f"device.name={platform['devices'][0]['name']}"))
+            self.make_entry("put", f"platform.name={platform['name']}", *names,
+                            "device.name=Not Here")
+        report = self.kiln_json("pull", "--dir", into, self.cache)
+        self.assertEqual((report["taken"], report["unfit"]),
+                         (2 * len(self.platforms), 2 * len(self.platforms)))
+        self.assertEqual({item["digest"] for item in self.listed("--dir", into)}, set(fitting))
 
 
 class Missing(cli.CliTest):
@@ -261,7 +280,7 @@ class Missing(cli.CliTest):
         self.assertFalse(os.path.exists(self.cache))
 
     def test_a_cache_that_is_not_there_is_named(self):
-        """A mistyped name would look like an empty cache."""
+        """Otherwise a mistyped name would look like an empty cache."""
         for expect, *arguments in (
                 (0, "ls"), (0, "ls", "--json"), (0, "verify"), (0, "trim"), (0, "trim", "--dry-run"),
                 (0, "stats"), (1, "show", "abcd"), (1, "why", "abcd"), (1, "why", "--last"),

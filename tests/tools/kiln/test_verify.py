@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln verify --repair, and what it shows on a terminal."""
+"""Tests kiln verify --repair, and its output on a terminal."""
 
 import os
 
@@ -14,7 +14,7 @@ class Repair(cli.CliTest):
         self.change_byte(self.damaged, -200)
 
     def files(self):
-        """Returns all files except the janitor's own, which come and go."""
+        """Returns all files except the janitor's own, which are created and removed at any time."""
         return sorted(name for folder, _, names in os.walk(self.cache) for name in names
                       if os.path.basename(folder) != "janitor")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln why: by digest, for the last miss, for a trace; which entries are near, and how keys
-differ."""
+"""Tests kiln why, by digest, for the last miss and for a trace: it finds the entries with the most
+similar keys, and shows how keys differ."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class OfAnEntry(Why):
         why = self.why_json(digest)
         neighbours = why.pop("neighbours")
         self.assertEqual(why, {"digest": digest, "missed": None, "stored": "KILN_OK",
-                               "created": 1700000000})
+                               "created": 1700000000, "cause": None})
         self.assertEqual(neighbours, [{
             "digest": near, "name": "near", "device": "a device", "created": 1600000000,
             "parts": [{"name": "options", "change": "changed",
@@ -57,7 +57,7 @@ class OfAnEntry(Why):
         self.assertRegex(text, r"(?m)^driver +changed +1\.2\.2 +1\.2\.3$")
 
     def test_names_cannot_steer_a_terminal(self):
-        """Quoted text is one line without control characters; JSON has the original."""
+        """Quoted text is on one line without control characters; JSON has the original text."""
         name = "a\x1b[31mb\nc\u202ed\u2066e\u200ff\u061cg\u0085h\u00e9"
         shown = r"a\u001b[31mb\nc\u202ed\u2066e\u200ff\u061cg\u0085h" + "\u00e9"
         near = self.make_entry("put", *self.key(driver="1.2.2\x1b]0;x\x07"), name=name)
@@ -83,7 +83,7 @@ class OfAnEntry(Why):
         self.assertIn("differs in 2 of 6 parts:", text)
 
     def test_files_of_another_driver(self):
-        """Each file is compared with the one of the same name, at any place."""
+        """Each file is compared with the file of the same name, wherever it is in the key."""
         digits = "0123456789abcdef"
         old = {"liba.so": "build-id:" + digits, "libcompiler.so.14": "content:100:ab",
                "libz.so.1": "build-id:" + 2 * digits}
@@ -108,7 +108,7 @@ class OfAnEntry(Why):
         self.assertRegex(text, r"(?m)^driver\.file +removed +libcompiler\.so\.14 content:100:ab +-$")
 
     def test_files_whose_names_are_not_known(self):
-        """Stripped keys have only digests, so files are compared by place."""
+        """Stripped keys have only digests of files, so files are compared in their order."""
         for names in "ab", "b":
             files = (f"driver.file={name} build-id:{'1' * 40}" for name in names)
             digest = self.make_entry("put", *files, *self.key())
@@ -126,7 +126,7 @@ class OfAnEntry(Why):
         text = self.kiln("why", digest).stdout.decode()
         self.assertRegex(text, r"(?m)^source +line 3 +x\[0\] = 1; +x\[0\] = 2;$")
 
-    def test_a_text_that_goes_on(self):
+    def test_a_text_that_continues(self):
         self.make_entry("put", *self.key())
         digest = self.make_entry("put", *self.key(source=SOURCE + "more\n"))
         text = self.kiln("why", digest).stdout.decode()
@@ -149,7 +149,8 @@ class OfAnEntry(Why):
                          r"(?m)^blob +changed +0102 +0103$")
 
     def test_the_nearest_come_first(self):
-        """Small differences in many parts are nearer than a large one in one part."""
+        """A key with small differences in many parts is nearer than one with a large difference in
+        one part."""
         other = self.make_entry("put", *self.key(source="x" * 1000))
         driver = self.make_entry("put", *self.key(driver="1.2.4", platform="B Platform"))
         line = self.make_entry("put", *self.key(source=SOURCE.replace("1", "2")))
@@ -161,7 +162,7 @@ class OfAnEntry(Why):
         self.assertEqual([near["digest"] for near in self.why_json(digest)["neighbours"]],
                          [driver, other, far])
 
-    def test_damaged_neighbours_are_passed_by(self):
+    def test_damaged_neighbours_are_skipped(self):
         near = self.make_entry("put", *self.key(options="-O3"), size=100)
         digest = self.make_entry("put", *self.key())
         self.change_byte(near, -20)
@@ -172,7 +173,7 @@ class OfAnEntry(Why):
         self.change_byte(digest, -20)
         self.assertIn(b"damaged", self.kiln("why", digest, expect=5).stderr)
 
-    def test_none_of_it(self):
+    def test_no_entry_of_that_prefix(self):
         self.assertIn(b"no entry begins with 'abcd'", self.kiln("why", "abcd", expect=1).stderr)
         self.assertFalse(os.path.exists(self.cache))
 
@@ -190,7 +191,7 @@ class OfTheLastMiss(Why):
         self.kiln("why", "--last", expect=1)
 
     def test_not_stored(self):
-        """As if a driver had refused the build, or its result was still to be captured."""
+        """The state after a driver refused the build, or before its result is captured."""
         near = self.make_entry("put", *self.key())
         digest = self.make_entry("miss", *self.key(driver="1.2.4"))
         why = self.why_json("--last")
@@ -202,7 +203,7 @@ class OfTheLastMiss(Why):
         self.assertRegex(self.kiln("why", "--last").stdout, rb"(?m)^stored now +not there$")
 
     def test_stored_since(self):
-        """The complete key is known then; that of a miss is stripped."""
+        """The complete key is known then, whereas the recorded key of a miss is stripped."""
         long = "".join(f"line {number}\n" for number in range(1000))
         self.make_entry("put", *self.key(source=long))
         parts = self.key(source=long.replace("line 500", "line five hundred"))

@@ -18,16 +18,15 @@
 #include <kiln/opencl.h>
 
 #include "../command/directory.h"
-#include "../opencl/key_patterns.h"
 #include "../text/exit_code.h"
 #include "../text/memory.h"
 #include "../text/output.h"
 
-/* No capture takes this much processor time: a driver that loops is ended. */
+/* No capture takes this much processor time; a worker whose driver loops is killed after it. */
 #define PROCESSOR_SECONDS_MAX 600
 
-/* A worker that uses no time may be starved by other processes, so it gets hours. A driver that
- * waits for ever is ended too. */
+/* Other processes may starve a worker that uses little processor time, so it gets hours. After
+ * that, a worker whose driver waits for ever is killed too. */
 #define SECONDS_MAX (6 * 3600)
 
 /* The worker's exit codes. Drivers and their libraries call exit too, so these are unusual numbers;
@@ -93,8 +92,8 @@ static int file_of(const kiln_entry *request)
 static int spawn_worker(const char *directory, int request_file, char **environment,
                         pid_t *ret_worker)
 {
-    char *parent = text_of("%ld", (long)getpid());
-    char *directory_copy = must(strdup(directory));
+    owned char *parent = text_of("%ld", (long)getpid());
+    owned char *directory_copy = must(strdup(directory));
     char name[] = "kiln", command[] = "capture", directory_option[] = "--dir",
          serve_option[] = "--serve";
     char *const arguments[] = {name,   command, directory_option, directory_copy, serve_option,
@@ -104,13 +103,11 @@ static int spawn_worker(const char *directory, int request_file, char **environm
     must_succeed(posix_spawn_file_actions_adddup2(&actions, request_file, STDIN_FILENO));
     int error = posix_spawn(ret_worker, "/proc/self/exe", &actions, NULL, arguments, environment);
     posix_spawn_file_actions_destroy(&actions);
-    free(directory_copy);
-    free(parent);
     return error;
 }
 
-/* At its hard limit of processor time a process ends by SIGKILL, which the system also sends when
- * memory runs out, as does whoever stops a service. */
+/* SIGKILL ends a process at its hard limit of processor time. The system also sends it when memory
+ * runs out, and a service manager when it stops a service. */
 static bool has_used_all_time(const struct rusage *used)
 {
     return used->ru_utime.tv_sec + used->ru_stime.tv_sec + 1 >= PROCESSOR_SECONDS_MAX;
@@ -149,14 +146,32 @@ static capture_result result_of(int wait_status, const struct rusage *used)
     }
 }
 
+/* This process decides how to store; the request has the variables that influence the build. If two
+ * variables have the same name, the first counts. */
+static void pass_on_settings(capture_variables *variables)
+{
+    static const char *const passed_on[] = {"KILN_MAX_SIZE",
+                                            "KILN_SIGNING_KEY_FILE",
+                                            "KILN_KEY_FILE",
+                                            "KILN_HTTP_TOKEN_FILE",
+                                            "REDISCLI_AUTH",
+                                            "KILN_SECRET_KEY_FILE",
+                                            "XDG_CONFIG_HOME",
+                                            "AWS_ACCESS_KEY_ID",
+                                            "AWS_SECRET_ACCESS_KEY",
+                                            "AWS_SESSION_TOKEN",
+                                            "AWS_SHARED_CREDENTIALS_FILE",
+                                            "AWS_REGION",
+                                            "AWS_DEFAULT_REGION"};
+    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
+        pass_on(variables, passed_on[i]);
+    }
+}
+
 capture_result capture_in_worker(const char *directory, const kiln_entry *request)
 {
     capture_variables variables = {.items = must(calloc(1, sizeof *variables.items))};
-    /* This process decides how to store; the request has the variables that influence the build. Of
-     * two variables of the same name the first counts. */
-    pass_on(&variables, "KILN_MAX_SIZE");
-    pass_on(&variables, "KILN_SIGNING_KEY_FILE");
-    pass_on(&variables, "KILN_KEY_FILE");
+    pass_on_settings(&variables);
     const kiln_status status = kiln_opencl_report_request(request, add_variable, &variables);
     if (status != KILN_OK) {
         free_variables(&variables);
@@ -186,14 +201,15 @@ capture_result capture_in_worker(const char *directory, const kiln_entry *reques
 
 /* ---- in the worker ---- */
 
-/* Makes this process end with its parent. Returns false if it has a different parent. */
+/* Makes the system end this process when its parent ends. Returns false if the parent is not
+ * @parent. */
 static bool end_with(const char *parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return strtol(parent, NULL, 10) == (long)getppid();
 }
 
-/* Until a driver is loaded, an end of this process is not the request's fault. */
+/* If this process ends before a driver is loaded, the request is not the cause. */
 static bool is_preparing;
 
 static void exit_while_preparing(void)
@@ -257,13 +273,11 @@ static kiln_status serve(kiln_store *store, kiln_error *error)
     kiln_config *config = NULL;
     kiln_entry *request = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
-    const char **more = key_patterns(config);
     kiln_status status = read_request(&request);
     is_preparing = false;
     if (status == KILN_OK) {
-        status = kiln_opencl_serve_request(store, request, more, error);
+        status = kiln_opencl_serve_request(store, request, config->key_variables, error);
     }
-    free(more);
     kiln_config_free(&config);
     kiln_entry_release(&request);
     return status;
@@ -279,7 +293,7 @@ int capture_worker(const char *directory_option, const char *parent)
     must_succeed(atexit(exit_while_preparing));
     limit_time();
     cache_directory directory;
-    if (directory_open_if_exists(directory_option, 0, &directory) != EXIT_OK ||
+    if (directory_try_open(directory_option, KILN_STORE_NO_CREATE, &directory) != EXIT_OK ||
         directory.store == NULL) {
         _exit(ANSWER_LEFT);
     }

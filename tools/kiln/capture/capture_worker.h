@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Serves each request in a separate process. It has the variables of the program that left the
- * request, and a driver that crashes ends nothing else.
+ * Serves each request in a separate process. That process has the variables of the program that
+ * left the request. If a driver crashes, only that process ends.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ typedef enum capture_result {
     CAPTURE_DROPPED,     /* the same build can no longer be made */
     CAPTURE_FAILED,      /* the driver failed, and is likely to fail again */
     CAPTURE_ENDLESS,     /* the driver took more time than any capture needs */
-    CAPTURE_INTERRUPTED, /* something else ended the process: the request is not to blame */
+    CAPTURE_INTERRUPTED, /* something else ended the process: the request is not the cause */
     CAPTURE_LEFT         /* the store cannot take the result now */
 } capture_result;
 
@@ -21,8 +21,8 @@ typedef enum capture_result {
  * @directory  the store's directory, absolute */
 capture_result capture_in_worker(const char *directory, const kiln_entry *request);
 
-/* Runs in that process, and reads the request from standard input. Ends the process. Returns, with
- * the exit code, only if the process was not started for this.
+/* Runs in the separate process: reads the request from standard input, serves it, and ends the
+ * process. Returns only if the process was not started for this purpose, with the exit code.
  *
  * @directory_option  the value of --dir
  * @parent            the value of --serve: the process that started this one, with which it ends */

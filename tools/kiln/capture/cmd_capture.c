@@ -25,12 +25,13 @@ static const char usage[] =
     "Usage: kiln capture [--dir DIR] [--key-file FILE] [--wait-ms N] [--idle] [--json]\n"
     "\n"
     "Repeats builds that programs left as requests, on runtimes whose results can't be captured\n"
-    "without stalling the program, and stores the results. Programs start this by themselves.\n"
+    "without stalling the program, and stores the results. Programs start this\n"
+    "command automatically.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"
     "  --wait-ms N      how long to wait if another kiln capture is working here; default: 0\n"
-    "  --idle           use only processor time and disk bandwidth that others leave\n"
+    "  --idle           run at the lowest CPU and I/O priority\n"
     "  --json           one JSON object\n";
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -49,15 +50,15 @@ typedef struct capture_work {
 
 /* ---- serving requests ---- */
 
-/* A request that cannot be removed would be served for ever. */
+/* A request that cannot be removed would be served again and again. */
 static void remove_request(capture_work *work, const kiln_entry *request)
 {
     kiln_status status = kiln_store_remove(work->directory->store, kiln_entry_key(request));
     work->is_blocked |= status != KILN_OK && status != KILN_MISS && status != KILN_EXISTS;
 }
 
-/* Replaces the request by an empty one, so that programs do not leave it again in each run, only to
- * fail again. */
+/* Replaces the request by an empty one, so that programs do not leave the same request again in
+ * each run. */
 static void give_up(capture_work *work, const kiln_entry *request)
 {
     const kiln_entry_params params = {
@@ -151,8 +152,8 @@ static void serve_item(capture_work *work, kiln_item *item, const kiln_digest *d
     }
 }
 
-/* Removes requests that are damaged or lack the required signature: each program that saw one would
- * start another helper for it. Only one request at a time is in memory. */
+/* Removes requests that are damaged or lack the required signature: each program that found such a
+ * request would start another helper for it. Only one request at a time is in memory. */
 static int visit(void *user, kiln_item *item)
 {
     capture_work *work = user;
@@ -226,8 +227,8 @@ static void print_work(const capture_work *work, bool json)
            work->served, work->dropped, work->failed, work->expired);
 }
 
-/* Also removes temporary files of writers that died: no other process looks for them before the
- * store is full. */
+/* Also removes temporary files of writers that exited before they had finished: no other process
+ * looks for them before the store is full. */
 static void tidy(const cache_directory *directory)
 {
     const uint64_t max_bytes = directory->max_bytes;
@@ -244,10 +245,14 @@ static int serve_all(const cache_directory *directory, uint64_t wait_ms, bool js
     kiln_status status =
         directory->store == NULL ? KILN_OK : lease_turn(directory->store, wait_ms, &turn);
     if (status == KILN_BUSY) {
-        complain("another kiln capture is working in %s", directory->path);
+        complain(
+            "another kiln capture is still working in %s; if programs started it, it runs only "
+            "on idle processors",
+            directory->path);
         return EXIT_NOTHING_FOUND;
     }
-    /* On a file system without locks two may work at the same time; both store the same results. */
+    /* On a file system without locks, two processes may capture at the same time; both store the
+     * same results. */
     if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
         return complain_of_status(directory->path, status);
     }
@@ -271,27 +276,15 @@ int cmd_capture(int argc, char **argv)
                     {.name = "idle", .flag = &idle},
                     {.name = "serve", .text = &parent}},
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
-    uint64_t wait_ms = 0;
-    exit_code = options_read_wait(argv[0], wait, &wait_ms);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
+    options_read(&line, argc, argv);
+    const uint64_t wait_ms = options_wait_ms(argv[0], wait);
     if (idle) {
         lower_priority();
     }
     if (parent != NULL) {
         return capture_worker(line.directory, parent);
     }
-    cache_directory directory;
-    exit_code = directory_open_if_exists(line.directory, 0, &directory);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
-    exit_code = serve_all(&directory, wait_ms, line.json);
-    directory_close(&directory);
-    return exit_code;
+    owned_directory directory = {0};
+    const int exit_code = directory_try_open(line.directory, KILN_STORE_NO_CREATE, &directory);
+    return exit_code == EXIT_OK ? serve_all(&directory, wait_ms, line.json) : exit_code;
 }

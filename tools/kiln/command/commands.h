@@ -18,3 +18,7 @@ int cmd_doctor(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
 int cmd_pack(int argc, char **argv);
 int cmd_unpack(int argc, char **argv);
+int cmd_key(int argc, char **argv);
+int cmd_copy(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
+int cmd_push(int argc, char **argv);

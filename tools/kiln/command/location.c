@@ -20,10 +20,8 @@ char *absolute_path(const char *path)
     if (path[0] == '/') {
         return must(strdup(path));
     }
-    char *here = getcwd(NULL, 0);
-    char *absolute = text_of("%s/%s", here == NULL ? "." : here, path);
-    free(here);
-    return absolute;
+    owned char *here = getcwd(NULL, 0);
+    return text_of("%s/%s", here == NULL ? "." : here, path);
 }
 
 /* Returns a copy of a path in which characters with a meaning in URLs are written as %XX. */
@@ -48,26 +46,36 @@ static char *absolute_pack(const char *tier)
     if (path[0] == '/' || path[0] == '\0') {
         return must(strdup(tier));
     }
-    char *here = absolute_path(".");
+    owned char *here = absolute_path(".");
     here[strlen(here) - 1] = '\0'; /* ends with the slash */
-    char *escaped = escape(here);
-    char *absolute = text_of("%s%s%s", pack_scheme, escaped, path);
-    free(escaped);
-    free(here);
-    return absolute;
+    owned char *escaped = escape(here);
+    return text_of("%s%s%s", pack_scheme, escaped, path);
 }
 
 static char *absolute_directory(const char *tier)
 {
-    char *absolute = absolute_path(tier);
-    if (strchr(absolute, '|') == NULL) {
-        return absolute;
+    owned char *absolute = absolute_path(tier);
+    owned char *escaped = escape(absolute);
+    return strchr(absolute, '|') == NULL ? must(strdup(absolute)) : text_of("file://%s", escaped);
+}
+
+char *pack_location(const char *path, const char *key_file)
+{
+    owned char *absolute = absolute_path(path);
+    owned char *escaped = escape(absolute);
+    if (key_file == NULL) {
+        return text_of("%s%s", pack_scheme, escaped);
     }
-    char *escaped = escape(absolute);
-    char *url = text_of("file://%s", escaped);
-    free(escaped);
-    free(absolute);
-    return url;
+    owned char *absolute_key = absolute_path(key_file);
+    owned char *escaped_key = escape(absolute_key);
+    return text_of("%s%s?key-file=%s", pack_scheme, escaped, escaped_key);
+}
+
+char *first_of_chain(const char *location, const char **ret_others)
+{
+    const size_t length = strcspn(location, "|");
+    *ret_others = location[length] == '\0' ? NULL : location + length + 1;
+    return must(strndup(location, length));
 }
 
 /* A URL has a scheme and an absolute path. A folder's name may contain a ':' too. */
@@ -91,13 +99,10 @@ char *absolute_location(const char *location)
     char *all = NULL;
     for (;;) {
         size_t length = strcspn(location, "|");
-        char *tier = must(strndup(location, length));
-        char *absolute = absolute_tier(tier);
-        char *joined = all == NULL ? must(strdup(absolute)) : text_of("%s|%s", all, absolute);
-        free(absolute);
-        free(tier);
-        free(all);
-        all = joined;
+        owned char *tier = must(strndup(location, length));
+        owned char *absolute = absolute_tier(tier);
+        owned char *before = all;
+        all = before == NULL ? must(strdup(absolute)) : text_of("%s|%s", before, absolute);
         if (location[length] == '\0') {
             return all;
         }
@@ -115,13 +120,18 @@ char *location_with_layout(const char *location, const char *layout)
         const char separator = strchr(location, '?') == NULL ? '?' : '&';
         return text_of("%s%clayout=%s", location, separator, layout);
     }
-    char *escaped = escape(location);
-    char *url = text_of("file://%s?layout=%s", escaped, layout);
-    free(escaped);
-    return url;
+    owned char *escaped = escape(location);
+    return text_of("file://%s?layout=%s", escaped, layout);
 }
 
 bool is_plain_directory(const char *location)
 {
     return location[0] == '/' && strchr(location, '|') == NULL;
+}
+
+char *shown_location(const char *location)
+{
+    const char *colon = is_plain_directory(location) ? NULL : strchr(location, ':');
+    const bool may_have_password = colon != NULL && strchr(colon, '@') != NULL;
+    return must(strdup(may_have_password ? "(not shown, it may contain a password)" : location));
 }

@@ -14,9 +14,24 @@ char *absolute_path(const char *path);
  * caller frees it. */
 char *absolute_location(const char *location);
 
+/* Returns the location of the pack in a file, which the caller frees.
+ *
+ * @path      relative or absolute, and taken literally
+ * @key_file  the file of the signing key of its entries; NULL: the location names none */
+char *pack_location(const char *path, const char *key_file);
+
+/* Returns the first store of a chain, or the only one; the caller frees it.
+ *
+ * @ret_others  the other stores, a part of @location; NULL: there are none */
+char *first_of_chain(const char *location, const char **ret_others);
+
 /* Returns the location with an option that selects a layout; the caller frees it. NULL if the
  * location names a layout already, or is not a directory. */
 char *location_with_layout(const char *location, const char *layout);
 
-/* Whether the location is the plain absolute path of one directory. */
+/* Returns whether the location is the plain absolute path of one directory. */
 bool is_plain_directory(const char *location);
+
+/* Returns the location, or what to show in its place if it may contain a password; the caller frees
+ * it. */
+char *shown_location(const char *location);

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kiln/config.h>
+
 #include "../text/escape.h"
 #include "../text/exit_code.h"
 #include "../text/memory.h"
-#include "directory.h"
+#include "../text/output.h"
 #include "location.h"
 
 /* Results of getopt_long. OWN + i is the subcommand's own option i. */
@@ -20,6 +22,8 @@ enum { DIRECTORY = 256, KEY_FILE, JSON, HELP, OWN };
 
 /* A day. */
 #define WAIT_MS_MAX 86400000
+
+#define AGE_DIGITS_MAX 9
 
 /* A subcommand's own options come first, so that one of them may replace a common option. */
 static void fill_table(const command_line *line, struct option *table)
@@ -48,61 +52,93 @@ static void set_own(const option_spec *own, const char *argument)
     }
 }
 
-int options_wrong(const char *command, const char *format, ...)
+void options_wrong(const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *text = text_of_list(format, arguments);
+    owned char *text = text_of_list(format, arguments);
     va_end(arguments);
-    char *shown = escaped(text, strlen(text));
+    owned char *shown = escaped(text, strlen(text));
     fflush(stdout);
     fprintf(stderr, "%s: %s\nTry '%s --help'.\n", command, shown, command);
-    free(shown);
-    free(text);
-    return EXIT_USAGE;
+    end_tool(EXIT_USAGE);
 }
 
-int options_read_wait(const char *command, const char *text, uint64_t *ret_ms)
+uint64_t options_wait_ms(const char *command, const char *text)
 {
     char *end = NULL;
     const unsigned long long ms = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || ms > WAIT_MS_MAX) {
-        return options_wrong(command, "--wait-ms expects 0 to %d milliseconds, not '%s'",
-                             WAIT_MS_MAX, text);
+        options_wrong(command, "--wait-ms expects 0 to %d milliseconds, not '%s'", WAIT_MS_MAX,
+                      text);
     }
-    *ret_ms = ms;
-    return EXIT_OK;
+    return ms;
+}
+
+uint64_t options_max_size(const char *command, const char *text, uint64_t if_absent)
+{
+    uint64_t bytes = if_absent;
+    if (text != NULL && kiln_size_parse(text, &bytes) != KILN_OK) {
+        options_wrong(command,
+                      "--max-size expects a number of bytes, or a number with a suffix K, M, G or "
+                      "T, not '%s'",
+                      text);
+    }
+    return bytes;
+}
+
+/* Returns an age in seconds; 0 if the text is not an age. */
+static uint64_t parse_age(const char *text)
+{
+    static const struct {
+        const char *suffix;
+        uint64_t seconds;
+    } units[] = {{"", 86400}, {"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}};
+    const size_t digits = strspn(text, "0123456789");
+    const uint64_t number = digits > 0 && digits <= AGE_DIGITS_MAX ? strtoull(text, NULL, 10) : 0;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(text + digits, units[i].suffix) == 0) {
+            return number * units[i].seconds;
+        }
+    }
+    return 0;
+}
+
+uint64_t options_older_than_s(const char *command, const char *text)
+{
+    const uint64_t age_s = text == NULL ? 0 : parse_age(text);
+    if (text != NULL && age_s == 0) {
+        options_wrong(command,
+                      "--older-than expects a number of days above 0, or a number with a suffix d, "
+                      "h, m or s, not '%s'",
+                      text);
+    }
+    return age_s;
 }
 
 /* Sets the environment variable, so that processes that this one starts use the file too. */
 static void set_key_file(const char *path)
 {
-    char *absolute = absolute_path(path);
+    owned char *absolute = absolute_path(path);
     must_succeed(setenv("KILN_SIGNING_KEY_FILE", absolute, 1));
-    free(absolute);
 }
 
-static bool check_operands(const command_line *line, const char *command)
+static void check_operands(const command_line *line, const char *command)
 {
     if (line->operand_count < line->operands_min) {
         options_wrong(command, "an argument is missing: %d given, at least %d expected",
                       line->operand_count, line->operands_min);
-        return false;
     }
     if (line->operands_max >= 0 && line->operand_count > line->operands_max) {
         options_wrong(command, "unexpected argument '%s'", line->operands[line->operands_max]);
-        return false;
     }
-    return true;
 }
 
-bool options_read(command_line *line, int argc, char **argv, int *ret_exit_code)
+void options_read(command_line *line, int argc, char **argv)
 {
     struct option table[COMMON_OPTIONS + OPTIONS_MAX + 1];
     fill_table(line, table);
     const char *letters = line->stops_at_operand ? "+h" : "h";
-
-    *ret_exit_code = EXIT_USAGE;
     int option;
     while ((option = getopt_long(argc, argv, letters, table, NULL)) != -1) {
         switch (option) {
@@ -118,11 +154,10 @@ bool options_read(command_line *line, int argc, char **argv, int *ret_exit_code)
         case HELP:
         case 'h':
             fputs(line->usage, stdout);
-            *ret_exit_code = EXIT_OK;
-            return false;
+            end_tool(EXIT_OK);
         case '?':
             fprintf(stderr, "Try '%s --help'.\n", argv[0]);
-            return false;
+            end_tool(EXIT_USAGE);
         default:
             set_own(&line->options[option - OWN], optarg);
             break;
@@ -132,7 +167,6 @@ bool options_read(command_line *line, int argc, char **argv, int *ret_exit_code)
     line->operand_count = argc - optind;
     if (line->directory != NULL && line->directory[0] == '\0') {
         options_wrong(argv[0], "--dir is empty: a directory is expected");
-        return false;
     }
-    return check_operands(line, argv[0]);
+    check_operands(line, argv[0]);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A subcommand's command line: a table of its options, and where their values go. All subcommands
- * accept --dir, --json, --key-file and --help.
+ * A subcommand's command line: a table of its options with the places for their values. All
+ * subcommands accept --dir, --json, --key-file and --help.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* An option of the subcommand's own: a flag, or one with a text. The other pointer is NULL. */
+/* An option of one subcommand: either a flag or an option with a text. The pointer of the other
+ * kind is NULL. */
 typedef struct option_spec {
     const char *name;
     bool *flag;
@@ -24,20 +25,27 @@ typedef struct command_line {
     int operands_min, operands_max;   /* -1: any number */
     bool stops_at_operand;            /* options are not read after the first operand */
 
-    /* What the user gave. */
+    /* The user's command line. */
     const char *directory; /* the value of --dir, or NULL */
     bool json;
     char **operands; /* ended by NULL */
     int operand_count;
 } command_line;
 
-/* Reads a command line. Returns true if the command must run. Returns false, with @ret_exit_code,
- * if --help was printed or an error was reported. */
-bool options_read(command_line *line, int argc, char **argv, int *ret_exit_code);
+/* Reads a command line. Ends the tool if --help was given or the command line is wrong. */
+void options_read(command_line *line, int argc, char **argv);
 
-/* Reports what is wrong with the command line. Returns EXIT_USAGE. */
-int options_wrong(const char *command, const char *format, ...)
+/* Reports what is wrong with the command line, and ends the tool with EXIT_USAGE. */
+_Noreturn void options_wrong(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Reads the value of --wait-ms, at most a day. Returns EXIT_OK, or EXIT_USAGE after a message. */
-int options_read_wait(const char *command, const char *text, uint64_t *ret_ms);
+/* These read the values of options, and end the tool if a value is wrong. */
+
+/* Returns the value of --wait-ms, at most a day. */
+uint64_t options_wait_ms(const char *command, const char *text);
+
+/* Returns the value of --max-size in bytes, or @if_absent if @text is NULL. */
+uint64_t options_max_size(const char *command, const char *text, uint64_t if_absent);
+
+/* Returns the value of --older-than in seconds; 0 if @text is NULL. */
+uint64_t options_older_than_s(const char *command, const char *text);

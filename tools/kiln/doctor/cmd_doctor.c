@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "../command/commands.h"
 #include "../command/directory.h"
@@ -39,19 +38,12 @@ int cmd_doctor(int argc, char **argv)
         .usage = usage,
         .options = {{.name = "wait-ms", .text = &wait}},
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
-    uint64_t wait_ms = 0;
-    exit_code = options_read_wait(argv[0], wait, &wait_ms);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
+    options_read(&line, argc, argv);
+    const uint64_t wait_ms = options_wait_ms(argv[0], wait);
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
     const char *path = line.directory != NULL ? line.directory : config->dir;
-    char *directory = path == NULL ? NULL : absolute_location(path);
+    owned char *directory = path == NULL ? NULL : absolute_location(path);
     json_t *report = examine(config, directory, wait_ms);
     bool healthy = json_array_size(json_object_get(report, "problems")) == 0;
     if (line.json) {
@@ -60,7 +52,6 @@ int cmd_doctor(int argc, char **argv)
         doctor_print(report);
         json_decref(report);
     }
-    free(directory);
     kiln_config_free(&config);
     return healthy ? EXIT_OK : EXIT_CONFIGURATION;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "../text/json.h"
 #include "../text/memory.h"
@@ -10,9 +9,8 @@
 static void __attribute__((format(printf, 2, 0)))
 push_text(json_t *list, const char *format, va_list arguments)
 {
-    char *text = text_of_list(format, arguments);
+    owned char *text = text_of_list(format, arguments);
     json_push(list, json_text_or_null(text));
-    free(text);
 }
 
 void doctor_problem(examination *doctor, const char *format, ...)

@@ -16,7 +16,7 @@ typedef struct examination {
     uint64_t wait_ms;      /* how long a process may query drivers */
     json_t *report;        /* an object, which owns its members */
     json_t *problems;      /* texts: what prevents builds from being cached as configured */
-    json_t *notes;         /* texts: what is as configured, but may surprise */
+    json_t *notes;         /* texts: what works as configured, but may be unexpected */
 } examination;
 
 /* Returns an examination with an empty report. */

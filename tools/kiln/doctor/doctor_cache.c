@@ -14,11 +14,11 @@
 #include "../text/output.h"
 #include "doctor.h"
 
-/* Whether a path that does not exist could be created: its lowest existing folder decides. Returns
- * 0, or an errno. */
+/* Returns 0 if a path that does not exist could be created, otherwise an errno. Its lowest existing
+ * folder decides. */
 static int error_of_making(const char *path)
 {
-    char *folder = must(strdup(path));
+    owned char *folder = must(strdup(path));
     int error = ENOENT;
     while (error == ENOENT) {
         char *slash = strrchr(folder, '/');
@@ -28,7 +28,6 @@ static int error_of_making(const char *path)
         slash[slash == folder] = '\0';
         error = faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
     }
-    free(folder);
     return error;
 }
 
@@ -45,11 +44,26 @@ static const char *examine_missing(examination *doctor)
     return "can't be created";
 }
 
-/* Reports a store of a chain that is not used. */
+/* Receives messages about stores of a chain that are not used, and reports them. */
 static void take_warning(void *user, kiln_log_level level, const char *text)
 {
     (void)level;
     doctor_problem(user, "%s", text);
+}
+
+/* Makes each store of a chain report what prevents it from answering, since opening a store does
+ * not contact its server. No entry has this key. */
+static void ask(kiln_store *store)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    if (kiln_key_builder_new(&builder) == KILN_OK &&
+        kiln_key_builder_add_text(builder, "doctor", "") == KILN_OK &&
+        kiln_key_builder_finish(builder, &key) == KILN_OK) {
+        kiln_store_contains(store, key);
+    }
+    kiln_key_release(&key);
+    kiln_key_builder_free(&builder);
 }
 
 /* Returns the state of the directory. */
@@ -57,21 +71,24 @@ static const char *examine_directory(examination *doctor)
 {
     kiln_store_params params = {
         .struct_size = sizeof params,
-        /* As programs open it, except that nothing is changed. */
+        /* Opens it as programs do, except that nothing is changed. */
         .flags = KILN_STORE_NO_CREATE | KILN_STORE_NO_TRIM_AT_CLOSE |
                  (doctor->config->readonly ? KILN_STORE_READONLY : 0),
         .log = {take_warning, doctor},
         .key_file = doctor->config->key_file,
+        .credentials = doctor->config->credentials,
     };
     kiln_error error = {.struct_size = sizeof error};
     kiln_store *store = NULL;
     kiln_status status = kiln_store_open(doctor->directory, &params, &store, &error);
+    ask(store);
     kiln_store_close(&store);
     if (status == KILN_MISS) {
         return examine_missing(doctor);
     }
     if (status != KILN_OK) {
-        doctor_problem(doctor, "%s is not used: %s", doctor->directory, error_text(&error, status));
+        owned char *shown = shown_location(doctor->directory);
+        doctor_problem(doctor, "%s is not used: %s", shown, error_text(&error, status));
         return "not used";
     }
     if (!doctor->config->readonly && is_plain_directory(doctor->directory) &&
@@ -85,7 +102,8 @@ static const char *examine_directory(examination *doctor)
 static void report_directory(examination *doctor)
 {
     json_t *object = must(json_object());
-    json_add(object, "path", json_text_or_null(doctor->directory));
+    owned char *shown = doctor->directory == NULL ? NULL : shown_location(doctor->directory);
+    json_add(object, "path", json_text_or_null(shown));
     const char *state = "none";
     if (doctor->directory == NULL) {
         doctor_problem(doctor, "no cache directory: set KILN_DIR or HOME");
@@ -115,23 +133,29 @@ static void report_limits(examination *doctor)
 }
 
 static const char *const known_variables[] = {
-    "KILN_DIR",   "KILN_MAX_SIZE",  "KILN_READONLY",         "KILN_DISABLE",
-    "KILN_TRACE", "KILN_STATS",     "KILN_KEY_ENV",          "KILN_HELPER",
-    "KILN_TOOL",  "KILN_LAST_MISS", "KILN_SIGNING_KEY_FILE", "KILN_KEY_FILE",
+    "KILN_DIR",
+    "KILN_MAX_SIZE",
+    "KILN_READONLY",
+    "KILN_DISABLE",
+    "KILN_TRACE",
+    "KILN_STATS",
+    "KILN_KEY_ENV",
+    "KILN_HELPER",
+    "KILN_TOOL",
+    "KILN_LAST_MISS",
+    "KILN_SIGNING_KEY_FILE",
+    "KILN_KEY_FILE",
+    "KILN_HTTP_TOKEN_FILE",
+    "KILN_SECRET_KEY_FILE",
     NULL,
 };
 
-/* Variables that decide where the directory is, or what the loader loads. */
+/* Variables that decide where the store is, or which libraries the loader loads. None has a
+ * secret. */
 static const char *const other_variables[] = {
-    "XDG_CACHE_HOME",
-    "HOME",
-    "OPENCL_LAYERS",
-    "OPENCL_LAYER_PATH",
-    "OCL_ICD_VENDORS",
-    "OCL_ICD_FILENAMES",
-    "LD_PRELOAD",
-    "OPENCL_VENDOR_PATH",
-    NULL,
+    "XDG_CACHE_HOME",     "HOME",          "AWS_SHARED_CREDENTIALS_FILE", "AWS_REGION",
+    "AWS_DEFAULT_REGION", "OPENCL_LAYERS", "OPENCL_LAYER_PATH",           "OCL_ICD_VENDORS",
+    "OCL_ICD_FILENAMES",  "LD_PRELOAD",    "OPENCL_VENDOR_PATH",          NULL,
 };
 
 static void report_set(json_t *variables, const char *const *names)
@@ -139,7 +163,8 @@ static void report_set(json_t *variables, const char *const *names)
     for (; *names != NULL; names++) {
         const char *value = getenv(*names);
         if (value != NULL) {
-            json_add(variables, *names, json_text_or_null(value));
+            owned char *shown = shown_location(value);
+            json_add(variables, *names, json_text_or_null(shown));
         }
     }
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../opencl/layer.h"
+#include "../opencl/layer_variables.h"
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "doctor_opencl.h"
@@ -23,7 +23,7 @@ static bool is_loaded(const char *library)
 /* Checks the user's own layers. A loader silently skips one that it cannot load. */
 static void check_others(examination *doctor, const opencl_setup *setup)
 {
-    char *names = must(strdup(setup->other_layers == NULL ? "" : setup->other_layers));
+    owned char *names = must(strdup(setup->other_layers == NULL ? "" : setup->other_layers));
     char *rest = names;
     for (char *name; (name = strsep(&rest, ":")) != NULL;) {
         if (name[0] == '\0' || is_loaded(name)) {
@@ -34,7 +34,6 @@ static void check_others(examination *doctor, const opencl_setup *setup)
                        is_path && access(name, R_OK) != 0 ? strerror(errno)
                                                           : "the loader did not load it");
     }
-    free(names);
 }
 
 /* Some loaders write a zero byte after the first name in the variable. */
@@ -82,15 +81,13 @@ static void check_nvrtc_variables(examination *doctor)
 /* Reports what `kiln run` puts into LD_AUDIT. This process runs without it. */
 void doctor_report_nvrtc_layer(examination *doctor)
 {
-    char *path = NULL;
-    char *why = NULL;
-    if (!nvrtc_audit_find(&path, &why)) {
+    owned char *path = NULL;
+    owned char *why = nvrtc_audit_find(&path);
+    if (why != NULL) {
         doctor_problem(doctor, "no NVRTC layer: %s", why);
-        free(why);
     }
     check_nvrtc_variables(doctor);
     json_t *object = must(json_object());
     json_add(object, "path", json_text_or_null(path));
     json_add(doctor->report, "nvrtc_layer", object);
-    free(path);
 }

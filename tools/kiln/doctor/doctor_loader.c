@@ -66,7 +66,7 @@ void doctor_report_loader(examination *doctor, const opencl_setup *setup,
 {
     json_t *object = must(json_object());
     const char *instead_of = setup->replacement != NULL ? setup->found : NULL;
-    char *path = path_of(opencl);
+    owned char *path = path_of(opencl);
     void *found = opencl->clGetExtensionFunctionAddress("clGetICDLoaderInfoOCLICD");
     loader_info_fn info;
     memcpy(&info, &found, sizeof info);
@@ -81,5 +81,4 @@ void doctor_report_loader(examination *doctor, const opencl_setup *setup,
     json_add(object, "instead_of", json_text_or_null(instead_of));
     judge_loader(doctor, setup, path, supports_layers);
     json_add(doctor->report, "loader", object);
-    free(path);
 }

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../opencl/layer.h"
-#include "../opencl/loader_environment.h"
+#include "../opencl/layer_variables.h"
 #include "../opencl/opencl_drivers.h"
 #include "../opencl/opencl_loader.h"
+#include "../opencl/replaced_loader.h"
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "subprocess.h"
@@ -30,10 +30,9 @@ static opencl_setup find_setup(examination *doctor)
         .other_layers = others == NULL ? NULL : must(strdup(others)),
         .found = opencl_loader_found(),
     };
-    char *why = NULL;
-    if (!layer_find(&setup.layer, &why)) {
+    owned char *why = layer_find(&setup.layer);
+    if (why != NULL) {
         doctor_problem(doctor, "no OpenCL layer: %s", why);
-        free(why);
     } else if (!doctor->config->disabled) {
         setup.layers = layer_list_with(setup.layer, others);
     }
@@ -101,22 +100,20 @@ typedef struct driver_question {
 /* Sets OCL_ICD_VENDORS as `kiln run` does if it replaces the loader. */
 static void enter_drivers(examination *doctor, const opencl_setup *setup)
 {
-    char *why = NULL;
-    char *drivers = loader_drivers(setup->replacement, setup->found, setup->folder, &why);
+    owned char *why = NULL;
+    owned char *drivers = loader_drivers(setup->replacement, setup->found, setup->folder, &why);
     if (drivers != NULL) {
         must_succeed(setenv(OPENCL_VENDORS_VARIABLE, drivers, 1));
         doctor_note(doctor,
-                    "%s does not read " OPENCL_LIST_VARIABLE ": kiln run names the same drivers "
-                    "in " OPENCL_VENDORS_VARIABLE,
+                    "the loader %s does not read " OPENCL_LIST_VARIABLE
+                    ": kiln run names the same drivers in " OPENCL_VENDORS_VARIABLE,
                     setup->replacement);
     } else if (why != NULL) {
         doctor_problem(doctor, "%s", why);
     }
-    free(why);
-    free(drivers);
 }
 
-/* Sets up OpenCL as in a program, except that nothing is written. */
+/* Sets up the environment of OpenCL as in a program, except that nothing is written. */
 static void enter_program_environment(examination *doctor, const opencl_setup *setup)
 {
     if (setup->layers != NULL) {
@@ -143,7 +140,7 @@ static json_t *answer_question(void *user)
     const opencl_setup *setup = question->setup;
     examination doctor = doctor_begin(question->doctor->config, question->doctor->directory);
     opencl_functions opencl;
-    char *why = NULL;
+    owned char *why = NULL;
     if (question->drivers == NULL) {
         enter_program_environment(&doctor, setup);
     } else {
@@ -176,7 +173,7 @@ static void report_driver(examination *doctor, const opencl_setup *setup,
 
 /* ---- the answer ---- */
 
-/* Adds each text once: several processes may have reported the same. */
+/* Adds each text once: several processes may have reported the same text. */
 static void add_texts(json_t *texts, const json_t *more)
 {
     size_t i, j;
@@ -210,7 +207,8 @@ static void take_answer(examination *doctor, json_t *answer)
     json_decref(answer);
 }
 
-/* Queries OpenCL in a separate process. Returns false if there was no answer, which is a problem.
+/* Queries OpenCL in a separate process. If there was no answer, adds that as a problem and returns
+ * false.
  *
  * @drivers  as in driver_question
  * @whom     what is queried, in words */
@@ -218,11 +216,10 @@ static bool ask(examination *doctor, const opencl_setup *setup, const char *driv
                 report_fn *report, const char *whom)
 {
     driver_question question = {doctor, setup, drivers, report};
-    char *why = NULL;
+    owned char *why = NULL;
     json_t *answered = subprocess_call(answer_question, &question, doctor->wait_ms, &why);
     if (answered == NULL) {
         doctor_problem(doctor, "%s can't be queried: the process that tried %s", whom, why);
-        free(why);
         return false;
     }
     take_answer(doctor, answered);
@@ -234,19 +231,14 @@ static bool ask(examination *doctor, const opencl_setup *setup, const char *driv
 static bool ask_driver(examination *doctor, const opencl_setup *setup, char *library)
 {
     const opencl_drivers one = {.libraries = &library, .count = 1};
-    char *why = NULL;
-    char *folder = opencl_drivers_folder(&one, setup->folder, &why);
-    bool is_answered = false;
+    owned char *why = NULL;
+    owned char *folder = opencl_drivers_folder(&one, setup->folder, &why);
     if (folder == NULL) {
         doctor_problem(doctor, "%s", why);
-        free(why);
-    } else {
-        char *whom = text_of("the driver %s", library);
-        is_answered = ask(doctor, setup, folder, report_driver, whom);
-        free(whom);
+        return false;
     }
-    free(folder);
-    return is_answered;
+    owned char *whom = text_of("the driver %s", library);
+    return ask(doctor, setup, folder, report_driver, whom);
 }
 
 static bool reads_list(const opencl_setup *setup)

@@ -16,8 +16,8 @@ typedef struct opencl_setup {
     char *other_layers; /* the inherited OPENCL_LAYERS; NULL: not set */
     char *layers;       /* OPENCL_LAYERS of a program; NULL: as inherited */
     char *found;        /* the loader that a program gets without Kiln; NULL: none */
-    char *replacement;  /* the loader that is put before it; NULL: none */
-    char *obstacle;     /* why none can be put before it; NULL: no obstacle */
+    char *replacement;  /* the loader that is put before the one that was found; NULL: none */
+    char *obstacle;     /* why no other loader can be put before that one; NULL: no obstacle */
     char *folder;       /* temporary, for lists of drivers; NULL: none yet */
 } opencl_setup;
 

@@ -4,14 +4,13 @@
 
 #include <kiln/opencl.h>
 
-#include "../opencl/key_patterns.h"
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "doctor_opencl.h"
 
 #define DEVICES_MAX 256
 
-/* ---- what is in each key ---- */
+/* ---- what each key contains ---- */
 
 static void add_member(void *user, const char *name, const char *value)
 {
@@ -30,16 +29,15 @@ static void add_file(void *user, const char *name, const char *identity)
     free(unique);
 }
 
-/* Adds to a platform's object what is part of each key on it: "key_variables", by pattern or name,
- * null if not set, and "driver_files" with their identities. */
+/* Adds to a platform's object the parts that each key on this platform has: "key_variables", by
+ * pattern or name, with null for those that are not set, and "driver_files" with their identities.
+ */
 static void add_key_of_platform(examination *doctor, json_t *platform, void *handle,
                                 const char *name)
 {
     json_t *variables = must(json_object());
     json_t *files = must(json_object());
-    const char **more = key_patterns(doctor->config);
-    kiln_opencl_report_environment(name, more, add_member, variables);
-    free(more);
+    kiln_opencl_report_environment(name, doctor->config->key_variables, add_member, variables);
     if (kiln_opencl_report_driver_files(handle, name, add_file, files) != KILN_OK) {
         doctor_problem(doctor, "the library of the driver of %s can't be found: nothing is cached",
                        name == NULL ? "a platform" : name);

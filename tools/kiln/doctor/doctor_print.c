@@ -50,7 +50,7 @@ static void add_layer(struct libscols_table *table, const json_t *layer)
 static void add_nvrtc_layer(struct libscols_table *table, const json_t *layer)
 {
     if (json_is_string(json_object_get(layer, "path"))) {
-        add_row(table, "NVRTC layer", text_of("%s", member(layer, "path")));
+        table_add_fact(table, "NVRTC layer", member(layer, "path"));
     }
 }
 
@@ -98,14 +98,12 @@ static void add_platforms(struct libscols_table *table, const json_t *platforms)
 static void add_directory(struct libscols_table *table, const json_t *report)
 {
     const json_t *directory = json_object_get(report, "directory");
+    const json_int_t max_bytes = json_integer_value(json_object_get(report, "max_bytes"));
     char size[UNIT_TEXT_SIZE];
-    format_size((uint64_t)json_integer_value(json_object_get(report, "max_bytes")), size);
     add_row(table, "directory",
             text_of("%s, %s", member(directory, "path"), member(directory, "state")));
-    add_row(table, "size", text_of("%s at most", size));
-    add_row(table, "entries",
-            text_of(is_true(report, "authenticated") ? "signed and authenticated"
-                                                     : "not authenticated"));
+    add_row(table, "size", text_of("%s at most", format_size((uint64_t)max_bytes, size)));
+    table_add_fact(table, "signing", is_true(report, "authenticated") ? "on" : "off");
 }
 
 static void print_list(const char *title, const json_t *texts)

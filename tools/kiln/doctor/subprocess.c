@@ -74,8 +74,7 @@ static char *describe_end(int wait_status)
 static char *describe_limit(uint64_t wait_ms)
 {
     char limit[UNIT_TEXT_SIZE];
-    format_duration(wait_ms * NS_PER_MS, limit);
-    return text_of("did not end within %s", limit);
+    return text_of("did not end within %s", format_duration(wait_ms * NS_PER_MS, limit));
 }
 
 /* Returns the answer, or NULL and the reason. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls code that may crash, end the process or never return, as broken drivers do, in a separate
- * process.
+ * Calls code in a separate process, because the code may crash, end the process or never return, as
+ * broken drivers do.
  */
 #pragma once
 
 #include <jansson.h>
 #include <stdint.h>
 
-/* Calls a function in a fork of this process, which ends with this process and prints only to
+/* Calls a function in a forked child, which ends when this process ends, and which prints only to
  * stderr. This process must have one thread.
  *
  * @wait_ms  how long it may take before it is killed

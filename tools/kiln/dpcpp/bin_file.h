@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A .bin file: the number of binaries, then for each a u64 length and its bytes. Runtimes since
- * 2025 write one; older ones wrote one for each device, and the newer ones load the first.
+ * A .bin file: the number of binaries, then a u64 length and the bytes of each binary. Runtimes
+ * since 2025 write one binary. Older runtimes wrote one for each device; newer runtimes load the
+ * first of these.
  */
 #pragma once
 

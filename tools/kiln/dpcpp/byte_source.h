@@ -16,5 +16,6 @@ typedef struct byte_source {
     void *user;
 } byte_source;
 
-/* Reads the u64 at an offset, in the machine's byte order. Returns false if it is not all there. */
+/* Reads the u64 at an offset, in the machine's byte order. Returns false if the source does not
+ * contain all its bytes. */
 bool byte_source_number(const byte_source *source, uint64_t offset, uint64_t *ret_number);

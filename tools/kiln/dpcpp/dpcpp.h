@@ -27,6 +27,7 @@ typedef struct dpcpp_permission {
     const char *grace; /* the value of --grace, in seconds, or NULL */
 } dpcpp_permission;
 
+/* @repair  repair what is found, if the permission is given */
 int dpcpp_verify(const dpcpp_request *request, bool repair, const dpcpp_permission *permission);
 
 /* @max_size    the value of --max-size, or NULL

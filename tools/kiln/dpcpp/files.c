@@ -10,6 +10,15 @@
 
 #include "names.h"
 
+void close_descriptor(const int *descriptor)
+{
+    const int error = errno;
+    if (*descriptor >= 0) {
+        close(*descriptor);
+    }
+    errno = error;
+}
+
 /* Avoids a new access time; only the file's owner may do so. */
 static int open_untraced(int directory, const char *name, int flags)
 {
@@ -24,18 +33,14 @@ int open_directory_below(int root, const char *path)
     while (directory >= 0 && path[0] != '\0') {
         char name[NAME_MAX + 1];
         size_t length = strcspn(path, "/");
-        int parent = directory;
+        owned_descriptor parent = directory;
         if (length == 0 || length > NAME_MAX) {
-            close(parent);
             errno = EINVAL;
             return -1;
         }
         memcpy(name, path, length);
         name[length] = '\0';
         directory = open_untraced(parent, name, flags);
-        int error = errno;
-        close(parent);
-        errno = error;
         path += length + (path[length] == '/');
     }
     return directory;

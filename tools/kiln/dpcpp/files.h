@@ -7,6 +7,10 @@
 
 #include "byte_source.h"
 
+/* A descriptor that is declared with this is closed when it goes out of scope. errno is kept. */
+#define owned_descriptor __attribute__((cleanup(close_descriptor))) int
+void close_descriptor(const int *descriptor); /* -1: does nothing */
+
 /* Opens a directory. @path is relative to @root; "" is the root itself. Returns -1 with errno. */
 int open_directory_below(int root, const char *path);
 

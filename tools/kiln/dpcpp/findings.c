@@ -104,7 +104,7 @@ json_t *findings_to_json(const dpcpp_findings *findings)
         json_add(object, "class", json_text_or_null(class_names[kinds[finding->kind].class]));
         json_add(object, "path", json_text_or_null(finding->path));
         json_add(object, "text", json_text_or_null(finding->text));
-        json_add(object, "mended", must(json_boolean(finding->is_repaired)));
+        json_add(object, "repaired", must(json_boolean(finding->is_repaired)));
         json_push(array, object);
     }
     return array;

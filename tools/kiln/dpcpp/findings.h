@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 typedef enum finding_kind {
-    /* Problems: they make programs die, hang, or build the same code again. */
+    /* Problems: they make programs crash, hang, or build the same code again. */
     FINDING_BAD_BIN,
     FINDING_BAD_SRC,
     FINDING_HALF,
@@ -21,7 +21,7 @@ typedef enum finding_kind {
     FINDING_COPY,
     FINDING_LEFTOVER,
     FINDING_WRONG_SIZE,
-    /* Left as they are. */
+    /* Not repaired. */
     FINDING_IN_USE,
     FINDING_FOREIGN_KEY,
     FINDING_OTHER_FILE,
@@ -31,7 +31,7 @@ typedef enum finding_kind {
 
 typedef enum finding_class { CLASS_PROBLEM, CLASS_WASTE, CLASS_LEFT } finding_class;
 
-/* What a repair handles as a unit. */
+/* What a finding belongs to. A repair handles all findings of one owner together. */
 typedef enum owner_kind {
     OWNER_DIRECTORY,
     OWNER_EMPTY,
@@ -59,7 +59,7 @@ typedef struct dpcpp_findings {
     size_t count, capacity;
 } dpcpp_findings;
 
-/* Adds a finding for the present owner. Takes over both texts. */
+/* Adds a finding for the current owner. Takes over both texts. */
 void findings_add(dpcpp_findings *findings, finding_kind kind, char *path, char *text);
 
 /* Removes all findings except the first @count. */

@@ -52,7 +52,7 @@ static void judge_lock(slot_inspection *inspection, const cache_slot *slot, slot
         inspection->plan->must_be_left = true;
         report(inspection, slot, FINDING_IN_USE,
                lock->size > 0 ? "is locked by a file that the runtime did not make"
-                              : "is locked since recently");
+                              : "has been locked for less than the grace period");
     } else if (lock->is_there) {
         inspection->plan->has_work = true;
         report(inspection, slot, FINDING_STALE_LOCK, meaning);
@@ -95,7 +95,8 @@ static void report_faults(const slot_inspection *inspection, const cache_slot *s
     }
 }
 
-/* Whether the runtime's search ends at this slot. It takes the first slot with the right key. */
+/* Returns whether the runtime's search ends at this slot. The runtime takes the first slot with the
+ * right key. */
 static bool ends_search(const item_directory *directory, const cache_slot *slot,
                         const slot_item *item)
 {
@@ -131,7 +132,6 @@ static void keep(slot_inspection *inspection, size_t index, const slot_item *ite
     }
     plan->verdict = SLOT_KEEP;
     plan->place = slot->number == SLOT_IR ? SLOT_IR : inspection->kept;
-    plan->stamp_ns = item->last_access_ns;
     plan->restamp = item->stamp_is_damaged;
     inspection->kept++;
     if (item->stamp_is_damaged) {
@@ -145,9 +145,7 @@ static void keep(slot_inspection *inspection, size_t index, const slot_item *ite
 static void judge_whole(slot_inspection *inspection, size_t index, const slot_item *item)
 {
     const inspection_rules *rules = inspection->rules;
-    inspection->plan->slots[index].is_whole = true;
     inspection->plan->slots[index].last_access_ns = item->last_access_ns;
-    inspection->plan->whole++;
     const slot_use use = {item->last_access_ns, inspection->directory->path,
                           inspection->directory->slots[index].number};
     if (rules->has_cutoff && use_compare(&use, &rules->cutoff) >= 0) {
@@ -209,8 +207,8 @@ static void judge_slot(slot_inspection *inspection, size_t index)
     }
 }
 
-/* A reader that has compared a key may open the .bin with that number only after this repair. So no
- * item may move to a number that may have had a different key. Several keys in one directory are
+/* A reader may compare a key before this repair and open the .bin with the same number after it. So
+ * no item may move to a number that may have had a different key. Several keys in one directory are
  * collisions of 64-bit hashes, which practically never happen; items that would have to move are
  * removed instead. */
 static void avoid_moves_between_keys(slot_inspection *inspection)

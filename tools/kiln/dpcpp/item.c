@@ -12,7 +12,7 @@
 /* Longer texts of a key are not read. */
 #define MAX_TEXT_BYTES 65536
 
-/* For each level of an image's path, the record of the key whose hash it is. */
+/* For each level of an image's path, the record of the key whose hash is the name of that level. */
 static const int record_of_level[] = {SRC_DEVICE, SRC_IMAGES, SRC_CONSTANTS, SRC_OPTIONS};
 #define LEVELS (sizeof record_of_level / sizeof record_of_level[0])
 

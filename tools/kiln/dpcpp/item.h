@@ -8,8 +8,8 @@
 #include "src_file.h"
 #include "tree.h"
 
-/* Whether only the runtime can have made the path. Most programs have no specialization constants
- * or no options: then the path contains the hash of an empty text. */
+/* Returns whether only the runtime can have made the path. Most programs have no specialization
+ * constants or no options, so their paths contain the hash of an empty text. */
 bool is_path_of_runtime(const item_directory *in);
 
 /* How much of an item is read. */
@@ -31,7 +31,7 @@ typedef struct slot_item {
     item_evidence evidence;
     bool is_readable;      /* false: the system does not allow reading it */
     const char *bin_fault; /* NULL: none */
-    const char *src_fault; /* the same; also "does not belong to its path" */
+    const char *src_fault; /* as bin_fault; also "does not belong to its path" */
     bool has_whole_src;    /* the lengths in .src add up */
     bool has_foreign_key; /* none of its hashes is in its path: made with a different C++ library */
     bool has_stamp;       /* its time of use was read */
@@ -50,9 +50,9 @@ void item_read(int directory, const item_directory *in, const cache_slot *slot, 
 
 void item_clear(slot_item *item);
 
-/* Whether the runtime can load the item, as far as its format shows. */
+/* Returns whether the runtime can load the item, as far as its format shows. */
 bool item_is_whole(const item_directory *in, const cache_slot *slot, const slot_item *item);
 
-/* Whether two slots of a directory have the same key. */
+/* Returns whether two slots of a directory have the same key. */
 bool slots_have_same_key(int directory, const item_directory *in, const cache_slot *a,
                          const cache_slot *b);

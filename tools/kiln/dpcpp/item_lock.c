@@ -8,17 +8,16 @@
 #include <unistd.h>
 
 #include "../text/memory.h"
+#include "files.h"
 
 /* How often other processes may make and remove a lock while this one tries to take it. */
 #define TRIES_MAX 8
 
 /* ---- one lock ---- */
 
-static lock_result close_with(int file, lock_result result)
+static outcome close_with(int file, outcome result)
 {
-    int error = errno;
-    close(file);
-    errno = error;
+    close_descriptor(&file);
     return result;
 }
 
@@ -43,67 +42,65 @@ static bool is_still_named(int directory, const char *name, const struct stat *o
            now.st_ino == opened->st_ino && now.st_dev == opened->st_dev;
 }
 
-lock_result lock_take_over(int directory, const char *name, const inspection_rules *rules,
-                           held_lock *ret_lock)
+outcome lock_take_over(int directory, const char *name, const inspection_rules *rules,
+                       held_lock *ret_lock)
 {
     struct stat opened;
     int file = openat(directory, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) {
-        /* A link, or a pipe that nobody reads: the runtime makes no such locks. */
-        return errno == ELOOP || errno == ENXIO || errno == EISDIR ? LOCK_HELD_BY_OTHERS
-                                                                   : LOCK_FAILED;
+        /* A link, or a pipe without a reader: the runtime makes no such locks. */
+        return errno == ELOOP || errno == ENXIO || errno == EISDIR ? OUTCOME_IN_USE
+                                                                   : OUTCOME_FAILED;
     }
     if (fstat(file, &opened) != 0) {
-        return close_with(file, LOCK_FAILED);
+        return close_with(file, OUTCOME_FAILED);
     }
     if (!is_stale(&opened, rules) || !claim(file)) {
-        return close_with(file, LOCK_HELD_BY_OTHERS);
+        return close_with(file, OUTCOME_IN_USE);
     }
     /* A process that had the lock may have removed the file since it was opened. */
     if (!is_still_named(directory, name, &opened)) {
         errno = ENOENT;
-        return close_with(file, LOCK_FAILED);
+        return close_with(file, OUTCOME_FAILED);
     }
     *ret_lock = (held_lock){.file = file};
-    return LOCK_TAKEN;
+    return OUTCOME_DONE;
 }
 
-static lock_result make(int directory, const char *name, held_lock *ret_lock)
+static outcome make(int directory, const char *name, held_lock *ret_lock)
 {
     int file = openat(directory, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0200);
     if (file < 0) {
-        return LOCK_FAILED;
+        return OUTCOME_FAILED;
     }
     /* With a grace of 0, another kiln may have taken it over already. */
     if (!claim(file)) {
-        return close_with(file, LOCK_HELD_BY_OTHERS);
+        return close_with(file, OUTCOME_IN_USE);
     }
     *ret_lock = (held_lock){.file = file, .was_made = true};
-    return LOCK_TAKEN;
+    return OUTCOME_DONE;
 }
 
-lock_result lock_take(int directory, const char *name, const inspection_rules *rules,
-                      held_lock *ret_lock)
+outcome lock_take(int directory, const char *name, const inspection_rules *rules,
+                  held_lock *ret_lock)
 {
     for (int i = 0; i < TRIES_MAX; i++) {
-        lock_result result = make(directory, name, ret_lock);
-        if (result != LOCK_FAILED || errno != EEXIST) {
+        outcome result = make(directory, name, ret_lock);
+        if (result != OUTCOME_FAILED || errno != EEXIST) {
             return result;
         }
         result = lock_take_over(directory, name, rules, ret_lock);
-        if (result != LOCK_FAILED || errno != ENOENT) {
+        if (result != OUTCOME_FAILED || errno != ENOENT) {
             return result;
         }
     }
-    return LOCK_HELD_BY_OTHERS;
+    return OUTCOME_IN_USE;
 }
 
 bool lock_free(int directory, const char *name, held_lock *lock)
 {
-    bool is_free = unlinkat(directory, name, 0) == 0 || errno == ENOENT;
-    int error = errno;
-    close(lock->file);
-    errno = error;
+    const bool is_free = unlinkat(directory, name, 0) == 0 || errno == ENOENT;
+    close_descriptor(&lock->file);
     return is_free;
 }
 
@@ -119,17 +116,17 @@ bool item_locks_have(const item_locks *locks, uint64_t number)
     return false;
 }
 
-lock_result item_locks_take(item_locks *locks, uint64_t number, const inspection_rules *rules)
+outcome item_locks_take(item_locks *locks, uint64_t number, const inspection_rules *rules)
 {
     if (item_locks_have(locks, number)) {
-        return LOCK_TAKEN;
+        return OUTCOME_DONE;
     }
     locks->locks = array_grown(locks->locks, locks->count, &locks->capacity, sizeof *locks->locks);
     char name[SLOT_NAME_SIZE];
     held_lock lock;
     slot_name_format(number, SLOT_LOCK, name);
-    lock_result result = lock_take(locks->directory, name, rules, &lock);
-    if (result != LOCK_TAKEN) {
+    outcome result = lock_take(locks->directory, name, rules, &lock);
+    if (result != OUTCOME_DONE) {
         return result;
     }
     /* Keeps only the first file open: there may be thousands of copies. */
@@ -139,7 +136,7 @@ lock_result item_locks_take(item_locks *locks, uint64_t number, const inspection
         close(lock.file);
     }
     locks->locks[locks->count++] = (struct item_lock){number, lock.was_made};
-    return LOCK_TAKEN;
+    return OUTCOME_DONE;
 }
 
 /* Releases the first lock last, since it keeps other kiln processes out. */

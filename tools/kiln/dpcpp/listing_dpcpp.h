@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The items of a cache of the SYCL runtime, the most recently used first, with what their heads
- * contain.
+ * The items of a cache of the SYCL runtime, the most recently used first, with the contents of
+ * their headers.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ void dpcpp_listing_read(const cache_tree *tree, dpcpp_listing *ret_listing);
 
 void dpcpp_listing_free(dpcpp_listing *listing);
 
-/* Returns "ok", "locked", "half", "corrupt" or "unreadable", as far as the heads show. */
+/* Returns "ok", "locked", "half", "corrupt" or "unreadable", as far as the headers show. */
 const char *dpcpp_item_state(const dpcpp_item *item);
 
 /* Returns "image", "source" or "ir". */

@@ -51,10 +51,8 @@ static void add_row(struct libscols_table *table, const dpcpp_item *item)
     row_set(row, ID, item->id);
     row_set(row, STATE, state);
     row_set(row, KIND, dpcpp_item_kind(item));
-    format_size(dpcpp_item_stored_size(item), text);
-    row_set(row, BYTES, text);
-    format_time((int64_t)(item->item.last_access_ns / NS_PER_S), text);
-    row_set(row, LAST_USED, text);
+    row_set(row, BYTES, format_size(dpcpp_item_stored_size(item), text));
+    row_set(row, LAST_USED, format_time((int64_t)(item->item.last_access_ns / NS_PER_S), text));
     row_set(row, DEVICE, item->item.device != NULL ? item->item.device : "-");
     row_set(row, PATH, item->path);
     if (strcmp(state, "ok") != 0) {
@@ -79,11 +77,7 @@ static void print_listing(const dpcpp_listing *listing, bool json)
 
 int dpcpp_ls(const dpcpp_request *request)
 {
-    cache_tree tree = {0};
-    int exit_code = root_read(request, &tree);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
+    cache_tree tree = root_read(request);
     dpcpp_listing listing;
     dpcpp_listing_read(&tree, &listing);
     print_listing(&listing, request->json);

@@ -32,12 +32,13 @@ typedef enum slot_file {
  * for anything else. */
 bool parse_number(const char *text, size_t length, uint64_t *ret_number);
 
-/* Whether this is the name of an item's file, and of which. */
+/* Returns whether this is the name of an item's file; if so, also the item's number and which file
+ * it is. */
 bool slot_name_parse(const char *name, uint64_t *ret_number, slot_file *ret_file);
 
 /* @ret_name  has room for SLOT_NAME_SIZE bytes */
 void slot_name_format(uint64_t number, slot_file file, char *ret_name);
 
-/* Whether this names a directory of LLVM code: one or two digests, in base 64 with - instead of
- * /. */
+/* Returns whether this names a directory of LLVM code: one or two digests, in base 64 with -
+ * instead of /. */
 bool is_ir_directory_name(const char *name);

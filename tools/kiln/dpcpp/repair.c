@@ -16,18 +16,16 @@
 
 /* ---- no interruption ---- */
 
-/* Ctrl-C must not leave locks behind: they would be stale. Nor may Ctrl-Z make programs wait for
- * them. */
+/* Blocks signals during a repair: Ctrl-C would leave stale locks behind, and Ctrl-Z would make
+ * programs wait for locks. */
 static void hold_signals(sigset_t *ret_before)
 {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP};
     sigset_t ending;
     sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGHUP);
-    sigaddset(&ending, SIGQUIT);
-    sigaddset(&ending, SIGPIPE);
-    sigaddset(&ending, SIGTSTP);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        sigaddset(&ending, numbers[i]);
+    }
     sigprocmask(SIG_BLOCK, &ending, ret_before);
 }
 
@@ -72,8 +70,8 @@ static bool move_slot(int directory, const cache_slot *slot, uint64_t place)
     return true;
 }
 
-/* Overwrites the number in place. A reader meanwhile, or after this process was killed, finds a
- * number and never an empty file, which would make programs die. */
+/* Overwrites the number in place. A reader always finds a number, even during the write or after
+ * this process was killed. It never finds an empty file, which would make programs crash. */
 static bool write_number(int directory, const char *name, uint64_t number)
 {
     char text[32];
@@ -102,7 +100,7 @@ static bool finish_kept(int directory, const cache_slot *slot, const slot_plan *
         return false;
     }
     return (slot->number == plan->place || move_slot(directory, slot, plan->place)) &&
-           (!plan->restamp || write_number(directory, name, plan->stamp_ns));
+           (!plan->restamp || write_number(directory, name, plan->last_access_ns));
 }
 
 static bool apply_plan(int descriptor, const item_directory *directory, const inspection_plan *plan,
@@ -130,14 +128,7 @@ static bool apply_plan(int descriptor, const item_directory *directory, const in
 
 /* ---- a directory ---- */
 
-static repair_result of_lock(lock_result result)
-{
-    return result == LOCK_TAKEN            ? REPAIR_DONE
-           : result == LOCK_HELD_BY_OTHERS ? REPAIR_IN_USE
-                                           : REPAIR_FAILED;
-}
-
-/* Whether any lock is held. If so, not even stale locks of the directory are touched. */
+/* Returns whether any lock is held. If so, not even stale locks of the directory are touched. */
 static bool is_in_use(const item_directory *directory, const inspection_rules *rules)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
@@ -150,20 +141,21 @@ static bool is_in_use(const item_directory *directory, const inspection_rules *r
     return false;
 }
 
-/* Locks each existing slot, and each number that one may move to; 0 before all others. */
-static repair_result take_locks(const item_directory *directory, const inspection_rules *rules,
-                                item_locks *locks)
+/* Locks each existing slot, and each number that a slot may move to. Locks number 0 before all
+ * others. */
+static outcome take_locks(const item_directory *directory, const inspection_rules *rules,
+                          item_locks *locks)
 {
-    lock_result result = LOCK_TAKEN;
-    for (size_t i = 0; i < directory->slot_count && result == LOCK_TAKEN; i++) {
+    outcome result = OUTCOME_DONE;
+    for (size_t i = 0; i < directory->slot_count && result == OUTCOME_DONE; i++) {
         if (directory->kind != ITEM_IR) {
             result = item_locks_take(locks, i, rules);
         }
-        if (result == LOCK_TAKEN) {
+        if (result == OUTCOME_DONE) {
             result = item_locks_take(locks, directory->slots[i].number, rules);
         }
     }
-    return of_lock(result);
+    return result;
 }
 
 /* Ignores locks that this process holds. Returns false if there is a new slot that it has not
@@ -179,62 +171,58 @@ static bool forget_own_locks(item_directory *directory, const item_locks *locks)
     return true;
 }
 
-static repair_result repair_locked(int descriptor, item_directory *directory,
-                                   const item_locks *locks, const inspection_rules *rules,
-                                   repair_counts *repaired)
+static outcome repair_locked(int descriptor, item_directory *directory, const item_locks *locks,
+                             const inspection_rules *rules, repair_counts *repaired)
 {
     if (!item_directory_read(descriptor, directory, NULL)) {
-        return REPAIR_FAILED;
+        return OUTCOME_FAILED;
     }
     if (!forget_own_locks(directory, locks)) {
-        return REPAIR_IN_USE;
+        return OUTCOME_IN_USE;
     }
     inspection_plan plan;
     inspect(descriptor, directory, rules, NULL, &plan);
-    repair_result result = REPAIR_IN_USE;
+    outcome result = OUTCOME_IN_USE;
     if (!plan.must_be_left && plan.has_foreign_keys) {
         /* Stale locks may be removed if there are only whole items. */
-        result = plan.has_work ? REPAIR_IN_USE : REPAIR_DONE;
+        result = plan.has_work ? OUTCOME_IN_USE : OUTCOME_DONE;
     } else if (!plan.must_be_left) {
-        result = apply_plan(descriptor, directory, &plan, repaired) ? REPAIR_DONE : REPAIR_FAILED;
+        result = apply_plan(descriptor, directory, &plan, repaired) ? OUTCOME_DONE : OUTCOME_FAILED;
     }
-    int error = errno;
     plan_free(&plan);
-    errno = error;
     return result;
 }
 
-repair_result repair_directory(const cache_tree *tree, const item_directory *directory,
-                               const inspection_rules *rules, repair_counts *repaired)
+outcome repair_directory(const cache_tree *tree, const item_directory *directory,
+                         const inspection_rules *rules, repair_counts *repaired)
 {
     if (is_in_use(directory, rules)) {
-        return REPAIR_IN_USE;
+        return OUTCOME_IN_USE;
     }
-    int descriptor = open_directory_below(tree->root, directory->path);
+    owned_descriptor descriptor = open_directory_below(tree->root, directory->path);
     if (descriptor < 0) {
-        return errno == ENOENT ? REPAIR_DONE : REPAIR_FAILED;
+        return errno == ENOENT ? OUTCOME_DONE : OUTCOME_FAILED;
     }
     sigset_t before;
     hold_signals(&before);
     item_locks locks = {.directory = descriptor};
     item_directory now = {.path = must(strdup(directory->path)), .kind = directory->kind};
     memcpy(now.levels, directory->levels, sizeof now.levels);
-    repair_result result = take_locks(directory, rules, &locks);
-    if (result == REPAIR_DONE) {
+    outcome result = take_locks(directory, rules, &locks);
+    if (result == OUTCOME_DONE) {
         result = repair_locked(descriptor, &now, &locks, rules, repaired);
-    } else if (result == REPAIR_FAILED && errno == ENOENT) {
-        result = REPAIR_DONE; /* the directory was removed meanwhile */
+    } else if (result == OUTCOME_FAILED && errno == ENOENT) {
+        result = OUTCOME_DONE; /* the directory was removed meanwhile */
     }
     int error = errno;
-    if (result == REPAIR_DONE) {
+    if (result == OUTCOME_DONE) {
         item_locks_free(&locks);
     } else {
         item_locks_give_back(&locks); /* a stale lock may hide a half-written item */
     }
     restore_signals(&before);
     item_directory_clear(&now);
-    close(descriptor);
-    if (result == REPAIR_DONE) {
+    if (result == OUTCOME_DONE) {
         repair_empty_directory(tree, directory->path);
     }
     errno = error;
@@ -244,20 +232,13 @@ repair_result repair_directory(const cache_tree *tree, const item_directory *dir
 /* Removes one empty directory. Returns false with errno. */
 static bool remove_directory(const cache_tree *tree, const char *above, const char *name)
 {
-    int parent = open_directory_below(tree->root, above);
-    if (parent < 0) {
-        return false;
-    }
-    bool is_removed = unlinkat(parent, name, AT_REMOVEDIR) == 0;
-    int error = errno;
-    close(parent);
-    errno = error;
-    return is_removed;
+    owned_descriptor parent = open_directory_below(tree->root, above);
+    return parent >= 0 && unlinkat(parent, name, AT_REMOVEDIR) == 0;
 }
 
-repair_result repair_empty_directory(const cache_tree *tree, const char *path)
+outcome repair_empty_directory(const cache_tree *tree, const char *path)
 {
-    char *rest = must(strdup(path));
+    owned char *rest = must(strdup(path));
     bool is_removed = true, is_any_removed = false;
     while (is_removed && rest[0] != '\0') {
         char *slash = strrchr(rest, '/');
@@ -270,59 +251,54 @@ repair_result repair_empty_directory(const cache_tree *tree, const char *path)
         }
         is_any_removed = is_any_removed || is_removed;
     }
-    int error = errno;
-    free(rest);
-    errno = error;
-    if (is_any_removed || error == ENOENT) {
-        return REPAIR_DONE;
+    if (is_any_removed || errno == ENOENT) {
+        return OUTCOME_DONE;
     }
-    return error == ENOTEMPTY || error == EEXIST ? REPAIR_IN_USE : REPAIR_FAILED;
+    return errno == ENOTEMPTY || errno == EEXIST ? OUTCOME_IN_USE : OUTCOME_FAILED;
 }
 
 /* ---- at the root ---- */
 
-repair_result repair_root_lock(const cache_tree *tree, int which, const inspection_rules *rules)
+outcome repair_root_lock(const cache_tree *tree, int which, const inspection_rules *rules)
 {
     const char *path = tree->files[which].path;
     held_lock lock;
-    lock_result result = lock_take_over(tree->root, path, rules, &lock);
-    if (result == LOCK_FAILED && errno == ENOENT) {
-        return REPAIR_DONE; /* its owner has freed it */
+    outcome result = lock_take_over(tree->root, path, rules, &lock);
+    if (result == OUTCOME_FAILED && errno == ENOENT) {
+        return OUTCOME_DONE; /* its owner has freed it */
     }
-    if (result != LOCK_TAKEN) {
-        return of_lock(result);
+    if (result != OUTCOME_DONE) {
+        return result;
     }
-    return lock_free(tree->root, path, &lock) ? REPAIR_DONE : REPAIR_FAILED;
+    return lock_free(tree->root, path, &lock) ? OUTCOME_DONE : OUTCOME_FAILED;
 }
 
-static repair_result write_size(const cache_tree *tree)
+static outcome write_size(const cache_tree *tree)
 {
     cache_tree now;
     bool is_number;
     uint64_t recorded, size;
     if (!tree_read(tree->path, &now)) {
-        return REPAIR_FAILED;
+        return OUTCOME_FAILED;
     }
     size = tree_size(&now);
     bool is_right = read_number_in(tree->root, SIZE_NAME, &is_number, &recorded) && is_number &&
                     recorded == size;
     bool is_done = is_right || write_number(tree->root, SIZE_NAME, size);
-    int error = errno;
     tree_free(&now);
-    errno = error;
-    return is_done ? REPAIR_DONE : REPAIR_FAILED;
+    return is_done ? OUTCOME_DONE : OUTCOME_FAILED;
 }
 
-repair_result repair_size(const cache_tree *tree, const inspection_rules *rules)
+outcome repair_size(const cache_tree *tree, const inspection_rules *rules)
 {
     if (!tree->files[ROOT_SIZE].facts.is_there) {
-        return REPAIR_DONE;
+        return OUTCOME_DONE;
     }
     sigset_t before;
     hold_signals(&before);
     held_lock lock;
-    repair_result result = of_lock(lock_take(tree->root, SIZE_NAME ".lock", rules, &lock));
-    if (result == REPAIR_DONE) {
+    outcome result = lock_take(tree->root, SIZE_NAME ".lock", rules, &lock);
+    if (result == OUTCOME_DONE) {
         result = write_size(tree);
         int error = errno;
         lock_free(tree->root, SIZE_NAME ".lock", &lock);

@@ -4,13 +4,7 @@
  */
 #pragma once
 
-#include "inspect.h"
-
-typedef enum repair_result {
-    REPAIR_DONE,
-    REPAIR_IN_USE,
-    REPAIR_FAILED /* with errno */
-} repair_result;
+#include "item_lock.h"
 
 typedef struct repair_counts {
     uint64_t removed;       /* items */
@@ -19,15 +13,15 @@ typedef struct repair_counts {
 
 /* Locks a directory, examines it again and does what the plan says. Removes the directory if it is
  * then empty. Adds to @repaired. */
-repair_result repair_directory(const cache_tree *tree, const item_directory *directory,
-                               const inspection_rules *rules, repair_counts *repaired);
+outcome repair_directory(const cache_tree *tree, const item_directory *directory,
+                         const inspection_rules *rules, repair_counts *repaired);
 
 /* Removes an empty directory, and those above it that become empty. */
-repair_result repair_empty_directory(const cache_tree *tree, const char *path);
+outcome repair_empty_directory(const cache_tree *tree, const char *path);
 
 /* Removes one of the locks at the root, if it is stale. */
-repair_result repair_root_lock(const cache_tree *tree, int which, const inspection_rules *rules);
+outcome repair_root_lock(const cache_tree *tree, int which, const inspection_rules *rules);
 
-/* Writes the size of all items to cache_size.txt, if that file exists and has a different
+/* Writes the size of all items to cache_size.txt, if that file exists and contains a different
  * number. */
-repair_result repair_size(const cache_tree *tree, const inspection_rules *rules);
+outcome repair_size(const cache_tree *tree, const inspection_rules *rules);

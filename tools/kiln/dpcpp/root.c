@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "../command/directory.h"
 #include "../command/location.h"
 #include "../command/options.h"
 #include "../text/exit_code.h"
@@ -32,44 +31,37 @@ static char *default_path(void)
     return NULL;
 }
 
-int root_read(const dpcpp_request *request, cache_tree *ret_tree)
+cache_tree root_read(const dpcpp_request *request)
 {
     if (strcmp(request->layout, "dpcpp") != 0) {
-        return options_wrong(
-            request->command,
-            "--layout expects dpcpp, not '%s'; Kiln's own layouts are part of the directory, "
-            "as in --dir 'file:///DIRECTORY?layout=sycl'",
-            request->layout);
+        options_wrong(request->command,
+                      "--layout expects dpcpp, not '%s'; Kiln's own layouts are part of the "
+                      "directory, as in --dir 'file:///DIRECTORY?layout=sycl'",
+                      request->layout);
     }
-    char *path = request->directory != NULL ? must(strdup(request->directory)) : default_path();
+    owned char *path =
+        request->directory != NULL ? must(strdup(request->directory)) : default_path();
     if (path == NULL) {
         complain("no cache directory: give --dir, or set SYCL_CACHE_DIR or HOME");
-        return EXIT_CONFIGURATION;
+        end_tool(EXIT_CONFIGURATION);
     }
-    char *absolute = absolute_path(path);
-    free(path);
-    cache_tree tree = {0};
-    int exit_code = EXIT_OK;
+    owned char *absolute = absolute_path(path);
+    cache_tree tree;
     if (!tree_read(absolute, &tree)) {
         complain("%s: %s", absolute, strerror(errno));
-        exit_code = EXIT_IO;
-    } else {
-        if (tree.root < 0) {
-            complain("%s does not exist: nothing is cached there", absolute);
-        }
-        *ret_tree = tree;
+        end_tool(EXIT_IO);
     }
-    free(absolute);
-    return exit_code;
+    if (tree.root < 0) {
+        complain("%s does not exist: nothing is cached there", absolute);
+    }
+    return tree;
 }
 
-int rules_read(const dpcpp_request *request, const char *grace, inspection_rules *ret_rules)
+inspection_rules rules_read(const dpcpp_request *request, const char *grace)
 {
     uint64_t grace_s = DEFAULT_GRACE_S;
     if (grace != NULL && (!parse_number(grace, strlen(grace), &grace_s) || grace_s > INT32_MAX)) {
-        return options_wrong(request->command, "--grace expects a number of seconds, not '%s'",
-                             grace);
+        options_wrong(request->command, "--grace expects a number of seconds, not '%s'", grace);
     }
-    *ret_rules = (inspection_rules){.now_s = time(NULL), .grace_s = (int64_t)grace_s};
-    return EXIT_OK;
+    return (inspection_rules){.now_s = time(NULL), .grace_s = (int64_t)grace_s};
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads the cache and the rules that a command line asks for.
+ * Reads the cache that a command line names, and the rules for its examination.
  */
 #pragma once
 
 #include "dpcpp.h"
 #include "inspect.h"
 
-/* Reads the cache that the request names. A cache that does not exist is reported, and empty.
- * Returns EXIT_OK; after a failure, which it has reported, the exit code. */
-int root_read(const dpcpp_request *request, cache_tree *ret_tree);
+/* Reads the cache that the request names. A cache that does not exist is reported, and the returned
+ * tree is empty. Ends the tool if the request is wrong or the cache cannot be read. */
+cache_tree root_read(const dpcpp_request *request);
 
-/* Sets the present time, and the grace that was asked for or else ten minutes. Returns the same. */
-int rules_read(const dpcpp_request *request, const char *grace, inspection_rules *ret_rules);
+/* Returns rules with the current time and the requested grace period, by default ten minutes. Ends
+ * the tool if @grace is not a number. */
+inspection_rules rules_read(const dpcpp_request *request, const char *grace);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +10,9 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+#include "../text/output_file.h"
 #include "../text/table.h"
 #include "dpcpp.h"
-#include "extract.h"
 #include "files.h"
 #include "listing_dpcpp.h"
 #include "root.h"
@@ -50,7 +51,7 @@ static const dpcpp_item *find(const dpcpp_listing *listing, const char *name, in
 
 /* ---- its files ---- */
 
-/* Opens a file of the item; false with errno. */
+/* Opens a file of the item. Returns false with errno if that fails. */
 static bool open_part(const cache_tree *tree, const dpcpp_item *item, slot_file which,
                       open_file *ret_file)
 {
@@ -65,6 +66,27 @@ static bool open_part(const cache_tree *tree, const dpcpp_item *item, slot_file 
     return is_open;
 }
 
+/* Returns false after reporting an error. */
+static bool copy(const byte_source *source, uint64_t offset, uint64_t size, const output_file *to)
+{
+    char piece[16384];
+    while (size > 0) {
+        size_t count = size < sizeof piece ? (size_t)size : sizeof piece;
+        if (!source->read(source->user, offset, piece, count)) {
+            complain("the item can't be read, or was changed meanwhile");
+            return false;
+        }
+        if (fwrite(piece, 1, count, to->stream) != count) {
+            complain("%s: %s", to->path, strerror(errno));
+            return false;
+        }
+        offset += count;
+        size -= count;
+    }
+    return true;
+}
+
+/* @path  of the file to write; "-": stdout */
 static int extract_part(const cache_tree *tree, const dpcpp_item *item, slot_file which,
                         uint64_t offset, uint64_t size, const char *path)
 {
@@ -73,8 +95,12 @@ static int extract_part(const cache_tree *tree, const dpcpp_item *item, slot_fil
         complain("%s: the item has no such part", item->path);
         return EXIT_NOTHING_FOUND;
     }
+    output_file to;
     byte_source source = file_source(&file);
-    int exit_code = extract(&source, offset, size, path);
+    int exit_code = output_file_begin(path, &to);
+    if (exit_code == EXIT_OK) {
+        exit_code = output_file_end(&to, copy(&source, offset, size, &to));
+    }
     close_file(&file);
     return exit_code;
 }
@@ -110,53 +136,40 @@ static const char *format_of(const cache_tree *tree, const dpcpp_item *item, slo
 
 /* ---- output ---- */
 
-/* What is printed about an item. A number that is not known is 0. */
-typedef struct item_overview {
-    const char *state, *kind, *binary_format, *image_format;
-    const char *bin_fault, *src_fault;
-    uint64_t binary_bytes, binary_count, image_bytes, constant_bytes, stored_bytes;
-} item_overview;
-
-static item_overview overview_of(const cache_tree *tree, const dpcpp_item *item)
+static const char *binary_format(const cache_tree *tree, const dpcpp_item *item)
 {
-    const bin_file *bin = &item->item.bin;
-    const src_record *images = &item->item.src.records[SRC_IMAGES];
-    return (item_overview){
-        .state = dpcpp_item_state(item),
-        .kind = dpcpp_item_kind(item),
-        .binary_format = format_of(tree, item, SLOT_BIN, bin->offset, bin->size),
-        .image_format = format_of(tree, item, SLOT_SRC, images->offset, images->size),
-        .bin_fault = item->item.bin_fault,
-        .src_fault = item->item.src_fault,
-        .binary_bytes = bin->size,
-        .binary_count = bin->binary_count,
-        .image_bytes = images->size,
-        .constant_bytes = item->item.src.records[SRC_CONSTANTS].size,
-        .stored_bytes = dpcpp_item_stored_size(item),
-    };
+    return format_of(tree, item, SLOT_BIN, item->item.bin.offset, item->item.bin.size);
 }
 
+static const char *image_format(const cache_tree *tree, const dpcpp_item *item)
+{
+    const src_record *images = &item->item.src.records[SRC_IMAGES];
+    return format_of(tree, item, SLOT_SRC, images->offset, images->size);
+}
+
+/* A number that is not known is 0. */
 static void print_json(const cache_tree *tree, const dpcpp_item *item)
 {
-    item_overview overview = overview_of(tree, item);
+    const slot_item *content = &item->item;
+    const src_record *records = content->src.records;
     json_t *object = must(json_object());
     json_add(object, "id", json_text_or_null(item->id));
     json_add(object, "path", json_text_or_null(item->path));
-    json_add(object, "state", json_text_or_null(overview.state));
-    json_add(object, "kind", json_text_or_null(overview.kind));
-    json_add(object, "bin_fault", json_text_or_null(overview.bin_fault));
-    json_add(object, "src_fault", json_text_or_null(overview.src_fault));
-    json_add(object, "device", json_text_or_null(item->item.device));
-    json_add(object, "options", json_text_or_null(item->item.options));
-    json_add(object, "constant_bytes", json_number(overview.constant_bytes));
-    json_add(object, "image_bytes", json_number(overview.image_bytes));
-    json_add(object, "image_format", json_text_or_null(overview.image_format));
-    json_add(object, "bytes", json_number(overview.binary_bytes));
-    json_add(object, "format", json_text_or_null(overview.binary_format));
-    json_add(object, "binaries", json_number(overview.binary_count));
-    json_add(object, "stored_bytes", json_number(overview.stored_bytes));
-    json_add(object, "last_used", json_number(item->item.last_access_ns / NS_PER_S));
-    json_add(object, "has_stamp", must(json_boolean(item->item.has_stamp)));
+    json_add(object, "state", json_text_or_null(dpcpp_item_state(item)));
+    json_add(object, "kind", json_text_or_null(dpcpp_item_kind(item)));
+    json_add(object, "bin_fault", json_text_or_null(content->bin_fault));
+    json_add(object, "src_fault", json_text_or_null(content->src_fault));
+    json_add(object, "device", json_text_or_null(content->device));
+    json_add(object, "options", json_text_or_null(content->options));
+    json_add(object, "constant_bytes", json_number(records[SRC_CONSTANTS].size));
+    json_add(object, "image_bytes", json_number(records[SRC_IMAGES].size));
+    json_add(object, "image_format", json_text_or_null(image_format(tree, item)));
+    json_add(object, "bytes", json_number(content->bin.size));
+    json_add(object, "format", json_text_or_null(binary_format(tree, item)));
+    json_add(object, "binaries", json_number(content->bin.binary_count));
+    json_add(object, "stored_bytes", json_number(dpcpp_item_stored_size(item)));
+    json_add(object, "last_used", json_number(content->last_access_ns / NS_PER_S));
+    json_add(object, "has_stamp", must(json_boolean(content->has_stamp)));
     json_print(stdout, object);
 }
 
@@ -164,36 +177,35 @@ static void add_size(struct libscols_table *table, const char *name, uint64_t si
                      const char *format)
 {
     char text[UNIT_TEXT_SIZE], both[UNIT_TEXT_SIZE + 32];
-    format_size(size, text);
-    snprintf(both, sizeof both, "%s%s%s", text, size > 0 ? ", " : "", size > 0 ? format : "");
+    snprintf(both, sizeof both, "%s%s%s", format_size(size, text), size > 0 ? ", " : "",
+             size > 0 ? format : "");
     table_add_fact(table, name, both);
 }
 
 static void print_overview(const cache_tree *tree, const dpcpp_item *item)
 {
-    item_overview overview = overview_of(tree, item);
+    const slot_item *content = &item->item;
+    const src_record *records = content->src.records;
     struct libscols_table *table = table_new_facts();
     char text[UNIT_TEXT_SIZE];
     table_add_fact(table, "id", item->id);
     table_add_fact(table, "path", item->path);
-    table_add_fact(table, "state", overview.state);
-    if (overview.bin_fault != NULL) {
-        table_add_fact(table, ".bin", overview.bin_fault);
+    table_add_fact(table, "state", dpcpp_item_state(item));
+    if (content->bin_fault != NULL) {
+        table_add_fact(table, ".bin", content->bin_fault);
     }
-    if (overview.src_fault != NULL) {
-        table_add_fact(table, ".src", overview.src_fault);
+    if (content->src_fault != NULL) {
+        table_add_fact(table, ".src", content->src_fault);
     }
-    table_add_fact(table, "kind", overview.kind);
-    table_add_fact(table, "device", item->item.device);
-    table_add_fact(table, "options", item->item.options);
-    format_size(overview.constant_bytes, text);
-    table_add_fact(table, "constants", text);
-    add_size(table, "images", overview.image_bytes, overview.image_format);
-    add_size(table, "binary", overview.binary_bytes, overview.binary_format);
-    format_size(overview.stored_bytes, text);
-    table_add_fact(table, "on disk", text);
-    format_time((int64_t)(item->item.last_access_ns / NS_PER_S), text);
-    table_add_fact(table, item->item.has_stamp ? "last used" : "written", text);
+    table_add_fact(table, "kind", dpcpp_item_kind(item));
+    table_add_fact(table, "device", content->device);
+    table_add_fact(table, "options", content->options);
+    table_add_fact(table, "constants", format_size(records[SRC_CONSTANTS].size, text));
+    add_size(table, "images", records[SRC_IMAGES].size, image_format(tree, item));
+    add_size(table, "binary", content->bin.size, binary_format(tree, item));
+    table_add_fact(table, "on disk", format_size(dpcpp_item_stored_size(item), text));
+    table_add_fact(table, content->has_stamp ? "last used" : "written",
+                   format_time((int64_t)(content->last_access_ns / NS_PER_S), text));
     table_print(table);
 }
 
@@ -218,11 +230,8 @@ static int show(const cache_tree *tree, const dpcpp_item *item, const dpcpp_requ
 
 int dpcpp_show(const dpcpp_request *request, const char *name, const char *payload, bool source)
 {
-    cache_tree tree = {0};
-    int exit_code = root_read(request, &tree);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
+    cache_tree tree = root_read(request);
+    int exit_code = EXIT_OK;
     dpcpp_listing listing;
     dpcpp_listing_read(&tree, &listing);
     const dpcpp_item *item = find(&listing, name, &exit_code);

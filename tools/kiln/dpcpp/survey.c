@@ -111,12 +111,12 @@ static void survey_root_lock(const cache_tree *tree, int which, const inspection
     }
     bool is_held = lock_is_held(&lock->facts, rules);
     survey->findings.owner = (item_owner){OWNER_ROOT_LOCK, (size_t)which};
-    findings_add(&survey->findings, is_held ? FINDING_IN_USE : FINDING_STALE_LOCK,
-                 must(strdup(lock->path)),
-                 must(strdup(is_held ? "is locked since recently" : meaning)));
+    findings_add(
+        &survey->findings, is_held ? FINDING_IN_USE : FINDING_STALE_LOCK, must(strdup(lock->path)),
+        must(strdup(is_held ? "has been locked for less than the grace period" : meaning)));
 }
 
-/* What cache_size.txt contains, and what it should. */
+/* What cache_size.txt contains, and what it should contain. */
 typedef struct size_facts {
     bool is_readable, is_number;
     uint64_t recorded, size;
@@ -166,8 +166,9 @@ static void survey_size(const cache_tree *tree, const inspection_rules *rules, t
         findings_add(&survey->findings, FINDING_UNREADABLE, must(strdup(SIZE_NAME)),
                      must(strdup("can't be read")));
     } else if (!facts.is_number) {
-        findings_add(&survey->findings, FINDING_BAD_SIZE, must(strdup(SIZE_NAME)),
-                     must(strdup("contains no number: programs that limit the cache's size die")));
+        findings_add(
+            &survey->findings, FINDING_BAD_SIZE, must(strdup(SIZE_NAME)),
+            must(strdup("contains no number: programs that limit the cache's size crash")));
     } else {
         findings_add(&survey->findings, FINDING_WRONG_SIZE, must(strdup(SIZE_NAME)),
                      text_of("contains %" PRIu64 " bytes, but the items have %" PRIu64,
@@ -203,21 +204,21 @@ void survey_free(tree_survey *survey)
 
 /* ---- repair ---- */
 
-bool repair_report(repair_result result, const char *path)
+bool repair_report(outcome result, const char *path)
 {
-    if (result == REPAIR_IN_USE) {
+    if (result == OUTCOME_IN_USE) {
         complain("%s: not repaired: in use, unreadable, or made with a different C++ library",
                  path);
-    } else if (result == REPAIR_FAILED) {
+    } else if (result == OUTCOME_FAILED) {
         complain("%s: %s", path, strerror(errno));
     }
-    return result != REPAIR_FAILED;
+    return result != OUTCOME_FAILED;
 }
 
 static bool repair_owner(const cache_tree *tree, const inspection_rules *rules, item_owner owner,
                          tree_survey *survey, repair_counts *repaired)
 {
-    repair_result result = REPAIR_IN_USE;
+    outcome result = OUTCOME_IN_USE;
     const char *path = SIZE_NAME;
     switch (owner.kind) {
     case OWNER_DIRECTORY:
@@ -238,7 +239,7 @@ static bool repair_owner(const cache_tree *tree, const inspection_rules *rules, 
     case OWNER_NONE:
         return true;
     }
-    if (result == REPAIR_DONE) {
+    if (result == OUTCOME_DONE) {
         findings_set_repaired(&survey->findings, owner);
     }
     return repair_report(result, path);
@@ -249,7 +250,8 @@ static bool are_one(item_owner a, item_owner b)
     return a.kind == b.kind && a.index == b.index;
 }
 
-/* A cache in which a power cut left only empty files is proof, too. */
+/* Returns whether the items prove the format. A cache in which a power failure left only empty
+ * files is proof too. */
 static bool proves_format(const tree_survey *survey)
 {
     const size_t *evidence = survey->evidence;
@@ -257,8 +259,8 @@ static bool proves_format(const tree_survey *survey)
            (evidence[EVIDENCE_EMPTY] > 0 && evidence[EVIDENCE_STRANGE] == 0);
 }
 
-/* Whether the owner may be changed only with proof of the format. A lock at the root that has the
- * runtime's name, and is empty, needs none. */
+/* Returns whether repairing a finding of this owner needs proof that the directory is a cache. An
+ * empty lock at the root with the runtime's name needs no proof. */
 static bool needs_proof(item_owner owner)
 {
     return owner.kind != OWNER_ROOT_LOCK;

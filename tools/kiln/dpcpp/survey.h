@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds all that is wrong in a cache, and repairs it.
+ * Finds everything that is wrong in a cache, and repairs it.
  */
 #pragma once
 
 #include "repair.h"
 
-/* An item that the runtime can use, or could after a repair. */
+/* An item that the runtime can use now or after a repair. */
 typedef struct surveyed_item {
     size_t directory; /* index in the tree */
     slot_use use;
@@ -18,7 +18,8 @@ typedef struct tree_survey {
     surveyed_item *items;
     size_t item_count, item_capacity;
     size_t checked;             /* items, including damaged ones */
-    size_t evidence[EVIDENCES]; /* how many items are each kind of evidence of the format */
+    size_t evidence[EVIDENCES]; /* for each kind of evidence of the format, how many items there
+                                   are */
 } tree_survey;
 
 /* Reads everything in a tree. Directories that seem damaged are read again. */
@@ -26,14 +27,15 @@ void survey_make(cache_tree *tree, const inspection_rules *rules, tree_survey *r
 
 void survey_free(tree_survey *survey);
 
-/* Repairs what was found. What is in use stays. Reports what cannot be repaired, and then returns
- * false. If nothing proves that this is a cache of the format, removes only locks at the root:
- * names alone do not distinguish it from a user's own files, or from a later format. */
+/* Repairs what was found. Items that are in use stay as they are. If something cannot be repaired,
+ * reports it and returns false. If nothing proves that this is a cache of the format, removes only
+ * locks at the root, since names alone do not distinguish a cache from a user's own files or from a
+ * later format. */
 bool survey_repair(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey,
                    repair_counts *repaired);
 
 /* Reports a step that did not succeed. Returns false if it failed. */
-bool repair_report(repair_result result, const char *path);
+bool repair_report(outcome result, const char *path);
 
 /* Returns the members that verify and trim share in JSON. */
 json_t *survey_to_json(const cache_tree *tree, const tree_survey *survey,

@@ -112,7 +112,7 @@ static int by_number(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-/* Whether a directory of this kind may contain a file of this name. */
+/* Returns whether a directory of this kind may contain a file of this name. */
 static bool is_of_kind(item_kind kind, uint64_t number, slot_file file)
 {
     return (number == SLOT_IR) == (kind == ITEM_IR) && (file != SLOT_SRC || kind == ITEM_IMAGE);
@@ -218,7 +218,8 @@ static void read_items(cache_tree *tree, const tree_place *place)
     tree->directories[tree->directory_count++] = directory;
 }
 
-/* Returns the position below a name; false if the format has no directory of that name there. */
+/* Sets the position of the directory with this name. Returns false if the format has no such
+ * directory there. */
 static bool place_below(const tree_place *place, const char *name, tree_place *ret_place)
 {
     uint64_t number;
@@ -305,8 +306,8 @@ static void read_root_files(cache_tree *tree)
 {
     tree->files[ROOT_SIZE].path = must(strdup(SIZE_NAME));
     tree->files[ROOT_SIZE_LOCK].path = must(strdup(SIZE_NAME ".lock"));
-    /* The runtime appends to the root's name, so this lock lies beside the root; or in it, if the
-     * root was given with a final slash. */
+    /* The runtime appends the lock's name to the root's name, so this lock is beside the root, or
+     * in the root if the root was given with a final slash. */
     tree->files[ROOT_EVICTION_LOCK].path = text_of("%s%s", tree->path, EVICTION_LOCK_NAME);
     tree->files[ROOT_EVICTION_LOCK_INSIDE].path = must(strdup(EVICTION_LOCK_NAME));
     for (int i = 0; i < ROOT_FILES; i++) {
@@ -324,12 +325,10 @@ bool tree_read(const char *path, cache_tree *ret_tree)
     for (size_t length = strlen(path); length > 1 && tree.path[length - 1] == '/'; length--) {
         tree.path[length - 1] = '\0';
     }
-    /* The user's path may be a link; nothing below it may. */
+    /* The user's path may be a link. Below it, links are not followed. */
     tree.root = open(tree.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (tree.root < 0 && errno != ENOENT) {
-        int error = errno;
         tree_free(&tree);
-        errno = error;
         return false;
     }
     if (tree.root >= 0) {
@@ -342,6 +341,7 @@ bool tree_read(const char *path, cache_tree *ret_tree)
 
 void tree_free(cache_tree *tree)
 {
+    const int error = errno;
     for (size_t i = 0; i < tree->directory_count; i++) {
         item_directory_clear(&tree->directories[i]);
     }
@@ -353,8 +353,7 @@ void tree_free(cache_tree *tree)
     list_free(&tree->unreadable);
     list_free(&tree->empty);
     free(tree->path);
-    if (tree->root >= 0) {
-        close(tree->root);
-    }
+    close_descriptor(&tree->root);
     *tree = (cache_tree){.root = -1};
+    errno = error;
 }

@@ -64,10 +64,11 @@ typedef struct cache_tree {
     root_file files[ROOT_FILES];
 } cache_tree;
 
-/* Reads a tree. A root that does not exist gives an empty one. Returns false with errno if the root
- * cannot be read. Ends the tool without memory. */
+/* Reads a tree. If the root does not exist, the tree is empty. Returns false with errno if the root
+ * cannot be read. Ends the tool if memory runs out. */
 bool tree_read(const char *path, cache_tree *ret_tree);
 
+/* Keeps errno. */
 void tree_free(cache_tree *tree);
 
 /* Reads the slots of one directory again, through its descriptor. @others receives the names that
@@ -80,7 +81,7 @@ void item_directory_clear(item_directory *directory);
 /* Returns "<path>/<n>", the name of an item; the caller frees it. */
 char *slot_path(const item_directory *directory, const cache_slot *slot);
 
-/* Whether the slot has more than locks and stamps. */
+/* Returns whether the slot has more than locks and stamps. */
 bool slot_has_content(const cache_slot *slot);
 
 /* Returns the size of its .bin and .src, as the runtime counts it. */

@@ -3,10 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <kiln/config.h>
-
 #include "../command/options.h"
-#include "../text/age.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
 #include "../text/output.h"
@@ -22,7 +19,7 @@ typedef struct trim_limits {
     uint64_t max_age_s; /* 0: no limit */
 } trim_limits;
 
-/* What is removed: the cutoff item, and all that were used before it. */
+/* What is removed: the cutoff item, and all items that were last used before it. */
 typedef struct trim_choice {
     slot_use cutoff;
     size_t items; /* 0: nothing is removed */
@@ -31,27 +28,15 @@ typedef struct trim_choice {
 
 /* ---- limits ---- */
 
-static int limits_read(const dpcpp_request *request, const char *max_size, const char *older_than,
-                       trim_limits *ret_limits)
+static trim_limits limits_read(const char *command, const char *max_size, const char *older_than)
 {
-    trim_limits limits = {.max_size = UINT64_MAX};
     if (max_size == NULL && older_than == NULL) {
-        return options_wrong(request->command, "give --max-size or --older-than");
+        options_wrong(command, "give --max-size or --older-than");
     }
-    if (max_size != NULL && kiln_size_parse(max_size, &limits.max_size) != KILN_OK) {
-        return options_wrong(request->command,
-                             "--max-size expects a number of bytes, or a number with a suffix "
-                             "K, M, G or T, not '%s'",
-                             max_size);
-    }
-    if (older_than != NULL && !age_parse(older_than, &limits.max_age_s)) {
-        return options_wrong(request->command,
-                             "--older-than expects a number of days above 0, or a number with a "
-                             "suffix d, h, m or s, not '%s'",
-                             older_than);
-    }
-    *ret_limits = limits;
-    return EXIT_OK;
+    return (trim_limits){
+        .max_size = options_max_size(command, max_size, UINT64_MAX),
+        .max_age_s = options_older_than_s(command, older_than),
+    };
 }
 
 /* ---- what is removed ---- */
@@ -63,7 +48,7 @@ static int last_used_first(const void *left, const void *right)
     return use_compare(&a->use, &b->use);
 }
 
-/* Items that were used before this time are too old. */
+/* Items that were last used before this time are too old. */
 static uint64_t oldest_allowed_ns(const trim_limits *limits, const inspection_rules *rules)
 {
     uint64_t now_s = (uint64_t)rules->now_s;
@@ -105,7 +90,7 @@ static bool remove_chosen(const cache_tree *tree, const inspection_rules *rules,
         const surveyed_item *item = &survey->items[i];
         const item_directory *directory = &tree->directories[item->directory];
         if (rules->has_cutoff && use_compare(&item->use, &rules->cutoff) >= 0) {
-            repair_result result = repair_directory(tree, directory, rules, repaired);
+            outcome result = repair_directory(tree, directory, rules, repaired);
             all_went_well = repair_report(result, directory->path) && all_went_well;
         }
     }
@@ -126,15 +111,15 @@ static void print_trimmed(const trim_choice *choice, const dpcpp_findings *findi
                           const repair_counts *repaired, bool yes)
 {
     char size[UNIT_TEXT_SIZE];
-    format_size(yes ? repaired->removed_bytes : choice->size, size);
     if (yes) {
         printf("%" PRIu64 " %s removed, %s\n", repaired->removed,
-               noun_of(repaired->removed, "item", "items"), size);
+               noun_of(repaired->removed, "item", "items"),
+               format_size(repaired->removed_bytes, size));
         return;
     }
     const size_t repairable = count_repairable(findings);
     printf("%zu %s would be removed, %s", choice->items, noun_of(choice->items, "item", "items"),
-           size);
+           format_size(choice->size, size));
     if (repairable > 0) {
         printf("; %zu %s would be repaired", repairable,
                noun_of(repairable, "finding", "findings"));
@@ -175,19 +160,10 @@ static int trim(cache_tree *tree, inspection_rules *rules, const trim_limits *li
 int dpcpp_trim(const dpcpp_request *request, const char *max_size, const char *older_than,
                const dpcpp_permission *permission)
 {
-    trim_limits limits = {0};
-    inspection_rules rules = {0};
-    cache_tree tree = {0};
-    int exit_code = limits_read(request, max_size, older_than, &limits);
-    if (exit_code == EXIT_OK) {
-        exit_code = rules_read(request, permission->grace, &rules);
-    }
-    if (exit_code == EXIT_OK) {
-        exit_code = root_read(request, &tree);
-    }
-    if (exit_code == EXIT_OK) {
-        exit_code = trim(&tree, &rules, &limits, request->json, permission->yes);
-        tree_free(&tree);
-    }
+    const trim_limits limits = limits_read(request->command, max_size, older_than);
+    inspection_rules rules = rules_read(request, permission->grace);
+    cache_tree tree = root_read(request);
+    const int exit_code = trim(&tree, &rules, &limits, request->json, permission->yes);
+    tree_free(&tree);
     return exit_code;
 }

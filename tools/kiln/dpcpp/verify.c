@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "../command/options.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
 #include "../text/output.h"
@@ -15,12 +14,12 @@ static void print_summary(const tree_survey *survey, const repair_counts *repair
     size_t problems = findings_count(&survey->findings, CLASS_PROBLEM, &all_problems);
     size_t waste = findings_count(&survey->findings, CLASS_WASTE, &all_waste);
     char size[UNIT_TEXT_SIZE];
-    format_size(repaired->removed_bytes, size);
     printf("%zu %s checked, %zu usable: %zu %s, %zu of waste", survey->checked,
            noun_of(survey->checked, "item", "items"), survey->item_count, all_problems,
            noun_of(all_problems, "problem", "problems"), all_waste);
     if (problems + waste < all_problems + all_waste) {
-        printf("; %zu repaired, %s removed", all_problems + all_waste - problems - waste, size);
+        printf("; %zu repaired, %s removed", all_problems + all_waste - problems - waste,
+               format_size(repaired->removed_bytes, size));
     }
     putchar('\n');
 }
@@ -47,18 +46,9 @@ static int verify(cache_tree *tree, const inspection_rules *rules, bool json, bo
 
 int dpcpp_verify(const dpcpp_request *request, bool repair, const dpcpp_permission *permission)
 {
-    inspection_rules rules = {0};
-    cache_tree tree = {0};
-    if (permission->yes && !repair) {
-        return options_wrong(request->command, "--yes requires --repair");
-    }
-    int exit_code = rules_read(request, permission->grace, &rules);
-    if (exit_code == EXIT_OK) {
-        exit_code = root_read(request, &tree);
-    }
-    if (exit_code == EXIT_OK) {
-        exit_code = verify(&tree, &rules, request->json, repair, permission->yes);
-        tree_free(&tree);
-    }
+    const inspection_rules rules = rules_read(request, permission->grace);
+    cache_tree tree = root_read(request);
+    const int exit_code = verify(&tree, &rules, request->json, repair, permission->yes);
+    tree_free(&tree);
     return exit_code;
 }

@@ -48,10 +48,8 @@ static char *hexadecimal(const unsigned char *bytes, size_t size)
 char *key_part_value(const kiln_key_part *part)
 {
     if (part->bytes == NULL && part->digest != NULL) {
-        char *digest = hexadecimal(part->digest, PART_DIGEST_SIZE);
-        char *value = text_of("blake2b %s", digest);
-        free(digest);
-        return value;
+        owned char *digest = hexadecimal(part->digest, PART_DIGEST_SIZE);
+        return text_of("blake2b %s", digest);
     }
     if (key_part_is_text(part)) {
         return key_part_is_short(part) ? text_of("%.*s", (int)part->size, (const char *)part->bytes)
@@ -69,15 +67,13 @@ json_t *key_part_to_json(const kiln_key_part *part)
     json_add(object, "name", json_text_or_null(part->name));
     json_add(object, "size", json_number(part->size));
     if (part->bytes == NULL && part->digest != NULL) {
-        char *digest = hexadecimal(part->digest, PART_DIGEST_SIZE);
+        owned char *digest = hexadecimal(part->digest, PART_DIGEST_SIZE);
         json_add(object, "blake2b", json_text_or_null(digest));
-        free(digest);
     } else if (key_part_is_text(part)) {
         json_add(object, "text", json_text(part->bytes, part->size));
     } else if (part->size <= INLINE_BYTES_MAX) {
-        char *bytes = hexadecimal(part->bytes, part->size);
+        owned char *bytes = hexadecimal(part->bytes, part->size);
         json_add(object, "hex", json_text_or_null(bytes));
-        free(bytes);
     }
     return object;
 }

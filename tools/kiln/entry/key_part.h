@@ -9,10 +9,10 @@
 
 #include <kiln/key.h>
 
-/* Whether the part has its bytes and they are text, of one or more lines. */
+/* Returns whether the part has its bytes and these are text, of one or more lines. */
 bool key_part_is_text(const kiln_key_part *part);
 
-/* Whether the part is a text that key_part_value returns in full. */
+/* Returns whether the part is a text that key_part_value returns in full. */
 bool key_part_is_short(const kiln_key_part *part);
 
 /* Returns a short text for tables: the value in full if it is short. The caller frees it. */

@@ -4,18 +4,47 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <kiln/signature.h>
+
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/table.h"
+#include "input_files.h"
 #include "key_part.h"
-#include "made_from.h"
 
 static void add_size(struct libscols_table *table, const char *name, uint64_t bytes)
 {
     char text[UNIT_TEXT_SIZE];
-    format_size(bytes, text);
-    table_add_fact(table, name, text);
+    table_add_fact(table, name, format_size(bytes, text));
+}
+
+/* Shows the signer that the entry names. Only a store on a server has checked the signature. */
+static void add_signer(struct libscols_table *table, const kiln_entry *entry)
+{
+    kiln_signature signature = {.struct_size = sizeof signature};
+    char key[KILN_PUBLIC_KEY_TEXT_SIZE], expires[UNIT_TEXT_SIZE];
+    if (kiln_entry_get_signature(entry, &signature) != KILN_OK) {
+        return;
+    }
+    kiln_public_key_format(&signature.signer, key);
+    table_add_fact(table, "signer", key);
+    table_add_fact(table, "valid until",
+                   signature.expires_s == 0 ? NULL : format_time(signature.expires_s, expires));
+}
+
+static json_t *signer_to_json(const kiln_entry *entry)
+{
+    kiln_signature signature = {.struct_size = sizeof signature};
+    char key[KILN_PUBLIC_KEY_TEXT_SIZE];
+    if (kiln_entry_get_signature(entry, &signature) != KILN_OK) {
+        return json_null();
+    }
+    kiln_public_key_format(&signature.signer, key);
+    json_t *object = must(json_object());
+    json_add(object, "key", json_text_or_null(key));
+    json_add(object, "expires", must(json_integer(signature.expires_s)));
+    return object;
 }
 
 static void print_facts(const listed_item *item, const kiln_entry *entry)
@@ -28,30 +57,26 @@ static void print_facts(const listed_item *item, const kiln_entry *entry)
     table_add_fact(table, "name", origin.name);
     table_add_fact(table, "device", origin.device);
     table_add_fact(table, "made by", origin.tool);
-    format_time(origin.created_s, text);
-    table_add_fact(table, "created", text);
-    format_time(item->last_used_s, text);
-    table_add_fact(table, "last used", text);
-    format_duration(origin.build_ns, text);
-    table_add_fact(table, "build time", text);
+    table_add_fact(table, "created", format_time(origin.created_s, text));
+    table_add_fact(table, "last used", format_time(item->last_used_s, text));
+    table_add_fact(table, "build time", format_duration(origin.build_ns, text));
     add_size(table, "payload", kiln_entry_payload(entry).size);
     add_size(table, "answers", kiln_entry_answers(entry).size);
     add_size(table, "log", kiln_entry_log(entry).size);
     add_size(table, "on disk", item->stored_bytes);
     table_add_fact(table, "signed", kiln_entry_is_signed(entry) ? "yes" : "no");
+    add_signer(table, entry);
     table_print(table);
 }
 
 static void add_part(struct libscols_table *table, const kiln_key_part *part)
 {
     char size[UNIT_TEXT_SIZE];
-    format_size(part->size, size);
-    char *value = key_part_value(part);
+    owned char *value = key_part_value(part);
     struct libscols_line *row = table_add_row(table);
     row_set(row, 0, part->name);
-    row_set(row, 1, size);
+    row_set(row, 1, format_size(part->size, size));
     row_set(row, 2, value);
-    free(value);
 }
 
 static void print_parts(const kiln_key *key)
@@ -72,9 +97,9 @@ void entry_print(const listed_item *item, const kiln_entry *entry)
     print_facts(item, entry);
     putchar('\n');
     print_parts(kiln_entry_key(entry));
-    made_from_reading made = made_from_read(entry);
-    made_from_print(&made);
-    made_from_free(&made);
+    input_files_reading made = input_files_read(entry);
+    input_files_print(&made);
+    input_files_free(&made);
 }
 
 static json_t *key_to_json(const kiln_key *key)
@@ -104,12 +129,13 @@ json_t *entry_to_json(const listed_item *item, const kiln_entry *entry)
     json_add(object, "answers_bytes", json_number(kiln_entry_answers(entry).size));
     json_add(object, "stored_bytes", json_number(item->stored_bytes));
     json_add(object, "signed", json_boolean(kiln_entry_is_signed(entry)));
+    json_add(object, "signer", signer_to_json(entry));
     json_add(object, "log", json_text(log.data, log.size));
     json_add(object, "key", key_to_json(kiln_entry_key(entry)));
-    made_from_reading made = made_from_read(entry);
+    input_files_reading made = input_files_read(entry);
     if (made.count > 0) {
-        json_add(object, "results", made_from_to_json(&made, true));
+        json_add(object, "results", input_files_to_json(&made, true));
     }
-    made_from_free(&made);
+    input_files_free(&made);
     return object;
 }

@@ -12,8 +12,10 @@
 #include "opencl_library.h"
 
 #define PART_DIGEST_SIZE 32
+#define DEVICES_MAX 64
 
-/* How much later than its stamp the last use may have been: the interval of stores by default. */
+/* How much later than the recorded time the last use may have been: the default interval of stores
+ * between two records. */
 #define STAMP_INTERVAL_S 3600
 
 /* A part as it is in keys: complete or stripped. */
@@ -26,6 +28,8 @@ typedef struct known_driver {
     int64_t installed_s; /* when its library was installed; or OPENCL_INSTALLED_UNKNOWN */
     known_part *files;   /* none: the driver's files are not known */
     size_t file_count, file_capacity;
+    known_part *devices; /* their names */
+    size_t device_count;
 } known_driver;
 
 typedef struct installed_drivers {
@@ -77,6 +81,17 @@ static bool key_has(const kiln_key *key, const known_part *known)
     return false;
 }
 
+static bool key_names(const kiln_key *key, const char *name)
+{
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (strcmp(part.name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- drivers ---- */
 
 static void add_file(void *user, const char *name, const char *identity)
@@ -84,9 +99,28 @@ static void add_file(void *user, const char *name, const char *identity)
     known_driver *driver = user;
     driver->files = array_grown(driver->files, driver->file_count, &driver->file_capacity,
                                 sizeof *driver->files);
-    char *line = text_of("%s %s", name, identity);
+    owned char *line = text_of("%s %s", name, identity);
     driver->files[driver->file_count++] = known_part_new("driver.file", line);
-    free(line);
+}
+
+static void add_devices(known_driver *driver, const opencl_functions *opencl,
+                        cl_platform_id platform)
+{
+    cl_device_id devices[DEVICES_MAX];
+    char name[OPENCL_TEXT_SIZE];
+    cl_uint count = 0;
+    if (opencl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, devices, &count) !=
+        CL_SUCCESS) {
+        return;
+    }
+    count = count < DEVICES_MAX ? count : DEVICES_MAX;
+    driver->devices = must(calloc(count, sizeof *driver->devices));
+    for (cl_uint i = 0; i < count; i++) {
+        if (opencl->clGetDeviceInfo(devices[i], CL_DEVICE_NAME, sizeof name - 1, name, NULL) ==
+            CL_SUCCESS) {
+            driver->devices[driver->device_count++] = known_part_new("device.name", name);
+        }
+    }
 }
 
 static void add_driver(installed_drivers *drivers, const opencl_functions *opencl,
@@ -99,6 +133,7 @@ static void add_driver(installed_drivers *drivers, const opencl_functions *openc
     known_driver *driver = &drivers->drivers[drivers->count++];
     driver->platform = known_part_new("platform.name", name);
     driver->installed_s = opencl_installed_s(platform);
+    add_devices(driver, opencl, platform);
     if (kiln_opencl_report_own_driver_files(platform, name, add_file, driver) != KILN_OK) {
         complain("the library of the driver of %s can't be found: its entries are kept", name);
     }
@@ -108,11 +143,10 @@ installed_drivers *installed_drivers_find(void)
 {
     installed_drivers *drivers = must(calloc(1, sizeof *drivers));
     opencl_functions opencl;
-    char *why = NULL;
+    owned char *why = NULL;
     unsetenv("OPENCL_LAYERS"); /* layers are not drivers */
     if (!opencl_load(OPENCL_LIBRARY, &opencl, &why)) {
         complain("%s", why);
-        free(why);
         return drivers;
     }
     cl_platform_id platforms[OPENCL_PLATFORMS_MAX];
@@ -130,7 +164,11 @@ void installed_drivers_free(installed_drivers *drivers)
         for (size_t j = 0; j < driver->file_count; j++) {
             known_part_free(&driver->files[j]);
         }
+        for (size_t j = 0; j < driver->device_count; j++) {
+            known_part_free(&driver->devices[j]);
+        }
         free(driver->files);
+        free(driver->devices);
         known_part_free(&driver->platform);
     }
     free(drivers);
@@ -148,7 +186,31 @@ static bool key_has_all_files(const kiln_key *key, const known_driver *driver)
     return true;
 }
 
-/* Returns true if it is not known. */
+/* Returns true also if the key names no device. */
+static bool has_device_of(const known_driver *driver, const kiln_key *key)
+{
+    for (size_t i = 0; i < driver->device_count; i++) {
+        if (key_has(key, &driver->devices[i])) {
+            return true;
+        }
+    }
+    return !key_names(key, "device.name");
+}
+
+bool installed_drivers_fit(const installed_drivers *drivers, const kiln_key *key)
+{
+    for (size_t i = 0; i < drivers->count; i++) {
+        const known_driver *driver = &drivers->drivers[i];
+        if (key_has(key, &driver->platform) && key_has_all_files(key, driver) &&
+            has_device_of(driver, key)) {
+            return true;
+        }
+    }
+    return !key_names(key, "platform.name");
+}
+
+/* Returns whether the entry may have been used since the driver was installed; true if that is
+ * unknown. */
 static bool may_be_used_since_installed(const known_driver *driver, int64_t last_used_s)
 {
     return driver->installed_s == OPENCL_INSTALLED_UNKNOWN ||

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The OpenCL drivers that are installed here, and which of them built an entry. A driver is
- * recognized by the files that are its own in every process. The libraries that it is linked to do
- * not count, since a program may bring its own.
+ * recognized by its own files, which are the same in every process. The libraries that it is linked
+ * to do not count, since a program may bring its own.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <kiln/key.h>
@@ -13,7 +14,8 @@
 typedef enum driver_verdict {
     DRIVER_UNKNOWN,
     DRIVER_INSTALLED,
-    /* The key's platform is installed with different files, and the entry was not used since. */
+    /* The key's platform is installed with different files, and the entry was not used since that
+     * installation. */
     DRIVER_REPLACED
 } driver_verdict;
 
@@ -28,7 +30,13 @@ void installed_drivers_free(installed_drivers *drivers);
 /* Compares an entry's driver with those installed here.
  *
  * @key          of the entry; parts may be stripped
- * @last_used_s  of the entry, in Unix seconds. An entry that was used after the installed driver
- *               was installed has a different driver, which other programs find. */
+ * @last_used_s  when the entry was last used, in Unix seconds. If that was after the installed
+ *               driver was installed, the entry belongs to a different driver, which other programs
+ *               find. */
 driver_verdict installed_drivers_compare(const installed_drivers *drivers, const kiln_key *key,
                                          int64_t last_used_s);
+
+/* Returns whether a program here can find an entry: one of the drivers has the files that the key
+ * names, and one of its devices has the device name that the key names. Returns true also if the
+ * key names no OpenCL platform. */
+bool installed_drivers_fit(const installed_drivers *drivers, const kiln_key *key);

@@ -29,27 +29,25 @@ static void add_driver(opencl_drivers *drivers, const char *library)
 
 static void add_listed(opencl_drivers *drivers, const char *libraries)
 {
-    char *names = must(strdup(libraries));
+    owned char *names = must(strdup(libraries));
     char *rest = names;
     for (char *name; (name = strsep(&rest, ":")) != NULL;) {
         if (name[0] != '\0') {
             add_driver(drivers, name);
         }
     }
-    free(names);
 }
 
 /* Loaders read only the first line. */
 static void add_named_in_file(opencl_drivers *drivers, const char *path)
 {
     FILE *file = fopen(path, "re");
-    char *line = NULL;
+    owned char *line = NULL;
     size_t room = 0;
     if (file != NULL && getline(&line, &room, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         add_driver(drivers, line);
     }
-    free(line);
     if (file != NULL) {
         fclose(file);
     }
@@ -66,9 +64,8 @@ static void add_named_in_folder(opencl_drivers *drivers, const char *folder)
     struct dirent **entries = NULL;
     const int count = scandir(folder, &entries, is_icd_file, alphasort);
     for (int i = 0; i < count; i++) {
-        char *path = text_of("%s/%s", folder, entries[i]->d_name);
+        owned char *path = text_of("%s/%s", folder, entries[i]->d_name);
         add_named_in_file(drivers, path);
-        free(path);
         free(entries[i]);
     }
     free(entries);
@@ -90,7 +87,7 @@ void opencl_drivers_done(opencl_drivers *drivers)
     free(drivers->libraries);
 }
 
-/* ---- each once ---- */
+/* ---- removing duplicates ---- */
 
 /* Returns the length of the part of a library's name that all its versions share. */
 static size_t stem_length(const char *library)
@@ -105,9 +102,9 @@ static const char *base_of(const char *library)
     return slash == NULL ? library : slash + 1;
 }
 
-/* Whether two names lead to the same library: its platform would be listed twice. Loads the
- * libraries only if their names do not decide it. They stay loaded, since some cannot be closed
- * safely. */
+/* Returns whether two names lead to the same library, whose platform would otherwise be listed
+ * twice. Loads the libraries only if their names do not decide this. The libraries stay loaded,
+ * since some cannot be closed safely. */
 static bool is_same_library(const char *one, const char *other)
 {
     if (strcmp(one, other) == 0) {
@@ -176,9 +173,8 @@ static bool fill_folder(const char *folder, const opencl_drivers *drivers)
 {
     bool is_filled = true;
     for (size_t i = 0; is_filled && i < drivers->count; i++) {
-        char *path = text_of("%s/%zu" SUFFIX, folder, i);
+        owned char *path = text_of("%s/%zu" SUFFIX, folder, i);
         is_filled = write_file(path, drivers->libraries[i]);
-        free(path);
     }
     return is_filled;
 }
@@ -188,9 +184,8 @@ static void remove_folder(const char *folder)
     struct dirent **entries = NULL;
     const int count = scandir(folder, &entries, is_icd_file, NULL);
     for (int i = 0; i < count; i++) {
-        char *path = text_of("%s/%s", folder, entries[i]->d_name);
+        owned char *path = text_of("%s/%s", folder, entries[i]->d_name);
         unlink(path);
-        free(path);
         free(entries[i]);
     }
     free(entries);
@@ -203,39 +198,29 @@ static bool is_folder(const char *path)
     return lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Makes the folder in one step, even if other processes make the same one. Returns why it is not
- * there, which the caller frees; NULL if it is. */
+/* Makes the folder in one step, so that other processes may make the same folder at the same time.
+ * Returns NULL if the folder exists afterwards; otherwise the reason, which the caller frees. */
 static char *make_folder(const char *folder, const char *parent, const opencl_drivers *drivers)
 {
     if (is_folder(folder)) {
         return NULL;
     }
-    char *temporary = text_of("%s/.XXXXXX", parent);
-    char *why = NULL;
+    owned char *temporary = text_of("%s/.XXXXXX", parent);
     if (mkdtemp(temporary) == NULL) {
-        why = text_of("%s: %s", temporary, strerror(errno));
-        free(temporary);
-        return why;
+        return text_of("%s: %s", temporary, strerror(errno));
     }
-    if (!fill_folder(temporary, drivers) || rename(temporary, folder) != 0) {
-        const int error = errno;
-        remove_folder(temporary);
-        why = is_folder(folder) ? NULL : text_of("%s: %s", folder, strerror(error));
+    if (fill_folder(temporary, drivers) && rename(temporary, folder) == 0) {
+        return NULL;
     }
-    free(temporary);
-    return why;
+    const int error = errno;
+    remove_folder(temporary);
+    return is_folder(folder) ? NULL : text_of("%s: %s", folder, strerror(error));
 }
 
 char *opencl_drivers_folder(const opencl_drivers *drivers, const char *parent, char **ret_why)
 {
-    char *name = name_of(drivers);
-    char *folder = text_of("%s/%s", parent, name);
-    char *why = make_folder(folder, parent, drivers);
-    if (why != NULL) {
-        free(folder);
-        folder = NULL;
-        *ret_why = why;
-    }
-    free(name);
-    return folder;
+    owned char *name = name_of(drivers);
+    owned char *folder = text_of("%s/%s", parent, name);
+    *ret_why = make_folder(folder, parent, drivers);
+    return *ret_why == NULL ? must(strdup(folder)) : NULL;
 }

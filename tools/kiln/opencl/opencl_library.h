@@ -14,7 +14,7 @@
 #define OPENCL_PLATFORMS_MAX 64
 #define OPENCL_TEXT_SIZE 1024
 
-/* Those of the loader's functions that the tool calls, under their own names. */
+/* The functions of the loader that the tool calls, under their own names. */
 typedef struct opencl_functions {
     void *library;
     cl_int (*clGetPlatformIDs)(cl_uint, cl_platform_id *, cl_uint *);
@@ -24,8 +24,8 @@ typedef struct opencl_functions {
     void *(*clGetExtensionFunctionAddress)(const char *);
 } opencl_functions;
 
-/* Loads OpenCL until the tool ends. Returns false with the reason, which the caller frees, if it
- * cannot.
+/* Loads OpenCL, which stays loaded until the tool ends. If that fails, returns false and the
+ * reason, which the caller frees.
  *
  * @library  OPENCL_LIBRARY, or a loader's file */
 bool opencl_load(const char *library, opencl_functions *ret_opencl, char **ret_why);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "../text/memory.h"
-#include "layer.h"
+#include "layer_variables.h"
 #include "opencl_library.h"
 
 /* Loaders that read the variable contain its name. */
@@ -109,7 +109,7 @@ bool opencl_loader_supports_layers(const char *path)
     return opencl_loader_reads(path, layers_variable);
 }
 
-/* Whether @candidate has each version that @found has. */
+/* Returns whether @candidate has each version that @found has. */
 static bool has_versions_of(const library_image *candidate, const library_image *found)
 {
     const size_t length = strlen(version_prefix);
@@ -134,15 +134,14 @@ static bool can_replace(const library_image *candidate, const library_image *fou
            has_versions_of(candidate, found);
 }
 
-/* Whether a loader may be loaded into the user's programs, since no other user can write it, and
- * can replace @found. */
+/* Returns whether a loader can be used: other users cannot write to it, so it may be loaded into
+ * the user's programs, and it can replace @found. */
 static bool is_usable(const char *candidate, const library_image *found)
 {
-    char *why = library_reason_against(candidate, "LD_LIBRARY_PATH");
+    owned char *why = library_reason_against(candidate, "LD_LIBRARY_PATH");
     library_image image = image_of(candidate);
     bool is = why == NULL && image.bytes != NULL && can_replace(&image, found);
     image_done(&image);
-    free(why);
     return is;
 }
 
@@ -152,14 +151,11 @@ char *opencl_loader_replacement(const char *found)
     char *replacement = NULL;
     for (size_t i = 0;
          replacement == NULL && image.bytes != NULL && i < sizeof folders / sizeof *folders; i++) {
-        char *name = text_of("%s/" OPENCL_LIBRARY, folders[i]);
-        char *path = realpath(name, NULL);
+        owned char *name = text_of("%s/" OPENCL_LIBRARY, folders[i]);
+        owned char *path = realpath(name, NULL);
         if (path != NULL && is_usable(path, &image)) {
-            replacement = path;
-        } else {
-            free(path);
+            replacement = must(strdup(path));
         }
-        free(name);
     }
     image_done(&image);
     return replacement;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which ICD loader a program gets. Some do not support layers, CUDA's among them. Then a different
- * one of this system is put before it.
+ * Which ICD loader a program gets. Some loaders, such as CUDA's, do not support layers. In that
+ * case, the tool puts a different loader of this system before it.
  */
 #pragma once
 
@@ -13,10 +13,11 @@ char *opencl_loader_found(void);
 
 bool opencl_loader_supports_layers(const char *path);
 
-/* Whether a loader reads an environment variable, whose name it then contains. */
+/* Returns whether a loader reads an environment variable: if so, its file contains the variable's
+ * name. */
 bool opencl_loader_reads(const char *path, const char *variable);
 
 /* Returns a loader in the system's folders that supports layers and can replace @found: it is for
- * the same machine, and has all versions of functions that programs may ask @found for. NULL if
- * there is none. The caller frees it. */
+ * the same machine, and has all versions of functions that programs may request from @found. NULL
+ * if there is none. The caller frees it. */
 char *opencl_loader_replacement(const char *found);

@@ -40,7 +40,7 @@ static sigset_t watched_signals(void)
     return signals;
 }
 
-/* The signal state that this process inherited, and that the program must get. */
+/* The signal state that this process inherited, and that it must pass on to the program. */
 typedef struct inherited_signals {
     sigset_t mask;
     struct sigaction child_action;
@@ -77,13 +77,6 @@ static int read_failure(int failure_pipe)
     return count == (ssize_t)sizeof error ? error : 0;
 }
 
-/* Stops until another process continues this one. The SIGCONT is blocked, and forwarded
- * afterwards. */
-static void stop_too(void)
-{
-    raise(SIGSTOP);
-}
-
 /* Returns true when the program has ended. */
 static bool take_status(pid_t program, int *ret_wait_status)
 {
@@ -93,13 +86,15 @@ static bool take_status(pid_t program, int *ret_wait_status)
             *ret_wait_status = status;
             return true;
         }
-        stop_too();
+        /* Stops until another process continues this one. The SIGCONT is blocked, and forwarded
+         * afterwards. */
+        raise(SIGSTOP);
     }
     return false;
 }
 
-/* Whether a process sent the signal. The kernel's signals, such as a terminal's, go to the whole
- * process group. */
+/* Returns whether a process sent the signal. The kernel's signals, such as a terminal's, go to the
+ * whole process group. */
 static bool was_sent_here(const siginfo_t *info, pid_t program)
 {
     return info->si_code <= 0 && info->si_pid != program;
@@ -160,7 +155,7 @@ int program_run(char **arguments, int *ret_wait_status)
 
 static void die_by(int number)
 {
-    prctl(PR_SET_DUMPABLE, 0); /* the program has dumped core if it was to */
+    prctl(PR_SET_DUMPABLE, 0); /* the program has already dumped core, if it should */
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigaction(number, &by_default, NULL);
     sigset_t signals;

@@ -4,8 +4,8 @@
  */
 #pragma once
 
-/* Replaces this process. Returns only if the program could not be started, which it reports. Then
- * returns the exit code. */
+/* Replaces this process by the program. Returns only if the program could not be started: reports
+ * that, and returns the exit code. */
 int program_replace(char **arguments);
 
 /* Runs a program and waits until it ends. The program shares this process's terminal and process
@@ -13,8 +13,9 @@ int program_replace(char **arguments);
  * When the program stops, this process stops too.
  *
  * @ret_wait_status  [out] as from waitpid
- * Returns 0. If the program could not be started, which it reports, returns the exit code. */
+ * Returns 0. If the program could not be started, reports that and returns the exit code. */
 int program_run(char **arguments, int *ret_wait_status);
 
-/* Ends this process by the signal that ended the program, or returns the program's exit status. */
+/* Ends this process with the signal that ended the program, or returns the program's exit status.
+ */
 int program_repeat_end(int wait_status);

@@ -15,9 +15,9 @@
 #include "../command/directory.h"
 #include "../command/location.h"
 #include "../command/options.h"
-#include "../opencl/layer.h"
-#include "../opencl/loader_environment.h"
+#include "../opencl/layer_variables.h"
 #include "../opencl/opencl_loader.h"
+#include "../opencl/replaced_loader.h"
 #include "../store/counters.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
@@ -33,41 +33,34 @@ static const char usage[] =
     "Runs a program with its OpenCL builds and its NVRTC compilations cached.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  sign entries with this file's 32 bytes, and use no others\n"
+    "  --key-file FILE  sign entries with the key in this file; use only such entries\n"
     "  --trace FILE     write a line for each requested build; - for stderr\n"
     "  --summary        at the end, print one line on stderr: what this run saved\n"
     "  --json           print the summary as a JSON object; implies --summary\n"
     "  --no-nvrtc       cache OpenCL builds only, and leave LD_AUDIT alone\n";
 
 /* Bytes of thread-local memory for the libraries that a program starts with. Each thread's stack
- * contains it, so a much larger value would be too much for small stacks. */
+ * contains this memory, so a much larger value would be too large for small stacks. */
 #define THREAD_LOCAL_BYTES 8192
 
-static void set_variable_to_path(const char *name, const char *path)
-{
-    char *absolute = absolute_path(path);
-    must_succeed(setenv(name, absolute, 1));
-    free(absolute);
-}
-
-/* Returns EXIT_OK, or the exit code if the file cannot be written. */
-static int set_trace(const char *file)
+/* Ends the tool if the file cannot be written. */
+static void set_trace(const char *file)
 {
     if (strcmp(file, "-") == 0) {
         must_succeed(setenv("KILN_TRACE", file, 1));
-        return EXIT_OK;
+        return;
     }
     int opened =
         open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
     if (opened < 0 && errno != ENXIO) {
         complain("can't write the trace to %s: %s", file, strerror(errno));
-        return EXIT_USAGE;
+        end_tool(EXIT_USAGE);
     }
     if (opened >= 0) {
         close(opened);
     }
-    set_variable_to_path("KILN_TRACE", file);
-    return EXIT_OK;
+    owned char *absolute = absolute_path(file);
+    must_succeed(setenv("KILN_TRACE", absolute, 1));
 }
 
 static bool is_disabled(void)
@@ -90,17 +83,16 @@ static void set_tool(void)
     }
 }
 
-/* Adds a library to a list in a variable. Takes over @path. */
-static void add_to_list(const char *variable, char *path)
+/* Adds a library to a list in a variable. */
+static void add_to_list(const char *variable, const char *path)
 {
-    char *list = layer_list_with(path, getenv(variable));
+    owned char *list = layer_list_with(path, getenv(variable));
     must_succeed(setenv(variable, list, 1));
-    free(list);
-    free(path);
 }
 
 /* With an audit library, the loader lays out thread-local memory before it knows the program's
- * libraries. They get what was reserved, by default too little for some allocators. */
+ * libraries. These libraries get the reserved memory. By default that is too little for some
+ * allocators. */
 static void set_thread_local_memory(void)
 {
     static const char tunable[] = "glibc.rtld.optional_static_tls=";
@@ -109,82 +101,68 @@ static void set_thread_local_memory(void)
         return;
     }
     bool any = others != NULL && others[0] != '\0';
-    char *tunables =
+    owned char *tunables =
         text_of("%s%s%s%d", any ? others : "", any ? ":" : "", tunable, THREAD_LOCAL_BYTES);
     must_succeed(setenv("GLIBC_TUNABLES", tunables, 1));
-    free(tunables);
 }
 
-/* If the program's loader does not support layers, puts one that does before it, if the system has
- * one. */
+/* If the program's loader does not support layers, puts before it a loader that does, if the system
+ * has such a loader. */
 static void set_opencl_loader(void)
 {
-    char *found = opencl_loader_found();
+    owned char *found = opencl_loader_found();
     if (found != NULL && !opencl_loader_supports_layers(found)) {
-        char *replacement = opencl_loader_replacement(found);
-        char *why = replacement != NULL ? loader_environment_set(replacement, found)
-                                        : must(strdup("and no other loader on this system does"));
+        owned char *replacement = opencl_loader_replacement(found);
+        owned char *why = replacement != NULL
+                              ? loader_environment_set(replacement, found)
+                              : must(strdup("and no other loader on this system does"));
         if (why != NULL) {
             complain("%s does not support layers, %s: no OpenCL build is cached", found, why);
         }
-        free(why);
-        free(replacement);
     }
-    free(found);
 }
 
-/* Each returns EXIT_OK, or the exit code if there is no usable layer. */
-static int set_opencl_layer(void)
+/* These end the tool if there is no usable layer. */
+static void set_opencl_layer(void)
 {
-    char *path = NULL;
-    char *why = NULL;
-    if (!layer_find(&path, &why)) {
+    owned char *path = NULL;
+    owned char *why = layer_find(&path);
+    if (why != NULL) {
         complain("no OpenCL layer: %s", why);
-        free(why);
-        return EXIT_CONFIGURATION;
+        end_tool(EXIT_CONFIGURATION);
     }
     set_tool();
     set_opencl_loader();
     add_to_list("OPENCL_LAYERS", path);
-    return EXIT_OK;
 }
 
-static int set_nvrtc_layer(void)
+static void set_nvrtc_layer(void)
 {
-    char *path = NULL;
-    char *why = NULL;
-    if (!nvrtc_audit_find(&path, &why)) {
+    owned char *path = NULL;
+    owned char *why = nvrtc_audit_find(&path);
+    if (why != NULL) {
         complain("no NVRTC layer: %s", why);
-        free(why);
-        return EXIT_CONFIGURATION;
+        end_tool(EXIT_CONFIGURATION);
     }
     if (path != NULL) {
         add_to_list("LD_AUDIT", path);
         set_thread_local_memory();
     }
-    return EXIT_OK;
-}
-
-/* "1 hit", "3 hits" */
-static void print_count(uint64_t count, const char *one, const char *several)
-{
-    fprintf(stderr, "%" PRIu64 " %s", count, count == 1 ? one : several);
 }
 
 static void print_line(const counter_values *counters)
 {
     const kiln_stats *stats = &counters->stats;
+    const uint64_t hits = stats->hits_memory + stats->hits_store;
     char saved[UNIT_TEXT_SIZE];
     char bytes[UNIT_TEXT_SIZE];
-    format_duration(stats->saved_ns, saved);
-    format_size(counters->bytes, bytes);
-    fputs("kiln: ", stderr);
-    print_count(stats->hits_memory + stats->hits_store, "hit", "hits");
-    fprintf(stderr, " (%" PRIu64 " from the store), ", stats->hits_store);
-    print_count(stats->builds, "build", "builds");
-    fprintf(stderr, ", %" PRIu64 " passed through, %s saved, ", stats->passed_through, saved);
-    print_count(counters->entries, "entry", "entries");
-    fprintf(stderr, ", %s", bytes);
+    fprintf(stderr,
+            "kiln: %" PRIu64 " %s (%" PRIu64 " from the store), %" PRIu64 " %s, %" PRIu64
+            " passed through, %s saved, %" PRIu64 " %s, %s",
+            hits, noun_of(hits, "hit", "hits"), stats->hits_store, stats->builds,
+            noun_of(stats->builds, "build", "builds"), stats->passed_through,
+            format_duration(stats->saved_ns, saved), counters->entries,
+            noun_of(counters->entries, "entry", "entries"), format_size(counters->bytes, bytes));
     if (counters->requests > 0) {
         fprintf(stderr, ", %" PRIu64 " waiting to be captured", counters->requests);
     }
@@ -194,13 +172,13 @@ static void print_line(const counter_values *counters)
 static void print_summary(const kiln_stats *stats, const command_line *line)
 {
     counter_values counters = {0};
-    cache_directory directory;
-    if (directory_open_if_exists(line->directory, KILN_STORE_READONLY, &directory) == EXIT_OK) {
+    owned_directory directory = {0};
+    if (directory_try_open(line->directory, KILN_STORE_READONLY | KILN_STORE_NO_CREATE,
+                           &directory) == EXIT_OK) {
         kiln_status status = counters_read(directory.store, &counters);
         if (status != KILN_OK) {
             complain("%s: %s", directory.path, kiln_status_text(status));
         }
-        directory_close(&directory);
     }
     counters.stats = *stats;
     if (line->json) {
@@ -213,21 +191,19 @@ static void print_summary(const kiln_stats *stats, const command_line *line)
 static int run_with_summary(const command_line *line)
 {
     const char *outer = getenv("KILN_STATS");
-    char *outer_file = outer == NULL || outer[0] == '\0' ? NULL : must(strdup(outer));
+    owned char *outer_file = outer == NULL || outer[0] == '\0' ? NULL : must(strdup(outer));
     counters_file run_counters;
     if (run_counters_open(&run_counters) != 0) {
         complain("no summary: can't create a folder for temporary files: %s", strerror(errno));
-        free(outer_file);
         return program_replace(line->operands);
     }
     int wait_status = 0;
     int exit_code = program_run(line->operands, &wait_status);
 
-    /* Even if nobody reads the summary, this process must end as the program did. */
+    /* Even if no process reads the summary, this process must end as the program did. */
     signal(SIGPIPE, SIG_IGN);
     kiln_stats stats;
     run_counters_close(&run_counters, outer_file, &stats);
-    free(outer_file);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
@@ -249,27 +225,20 @@ int cmd_run(int argc, char **argv)
         .operands_max = -1,
         .stops_at_operand = true,
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
+    options_read(&line, argc, argv);
     if (line.directory != NULL) {
-        char *location = absolute_location(line.directory);
+        owned char *location = absolute_location(line.directory);
         must_succeed(setenv("KILN_DIR", location, 1));
-        free(location);
     }
-    /* For `kiln why --last`; the caller may turn it off. */
+    /* For `kiln why --last`; the user may turn it off. */
     must_succeed(setenv("KILN_LAST_MISS", "1", 0));
-    if (trace != NULL && (exit_code = set_trace(trace)) != EXIT_OK) {
-        return exit_code;
+    if (trace != NULL) {
+        set_trace(trace);
     }
     if (!is_disabled()) {
-        exit_code = set_opencl_layer();
-        if (exit_code == EXIT_OK && !without_nvrtc) {
-            exit_code = set_nvrtc_layer();
-        }
-        if (exit_code != EXIT_OK) {
-            return exit_code;
+        set_opencl_layer();
+        if (!without_nvrtc) {
+            set_nvrtc_layer();
         }
     }
     return summary || line.json ? run_with_summary(&line) : program_replace(line.operands);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The counters of one run, in a file to which each process under the layer adds.
+ * The counters of one run, in a file to which each process with a layer adds its own.
  */
 #pragma once
 

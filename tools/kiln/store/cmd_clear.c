@@ -32,13 +32,13 @@ static bool ask(const cache_directory *directory, bool newer)
         return true;
     }
     char size[UNIT_TEXT_SIZE];
-    format_size(stat.bytes, size);
     return confirmed("Remove %" PRIu64 " %s (%s)%s from %s?", stat.entries,
-                     noun_of(stat.entries, "entry", "entries"), size,
+                     noun_of(stat.entries, "entry", "entries"), format_size(stat.bytes, size),
                      newer ? ", those of a newer format too," : "", directory->path);
 }
 
-/* Requests of a newer format are counted only in bytes: their names are all that is known. */
+/* Removes entries of a newer format. Requests among them count only in bytes, since only their
+ * names are known. */
 static kiln_status remove_newer(kiln_store *store, removal_work *removal)
 {
     const kiln_trim_params params = {.struct_size = sizeof params,
@@ -48,7 +48,7 @@ static kiln_status remove_newer(kiln_store *store, removal_work *removal)
     if (status != KILN_OK) {
         return status;
     }
-    /* Removes what was stored meanwhile, and retries what could not be removed. */
+    /* Removes entries that were stored meanwhile, and retries those that could not be removed. */
     removal_work rest = {0};
     status = removal_run(store, &everything, 1, &rest);
     removal->removed += report.removed + rest.removed;
@@ -65,7 +65,7 @@ static kiln_status remove_all(kiln_store *store, bool newer, removal_work *ret_r
     if (status == KILN_OK && newer) {
         return remove_newer(store, ret_removal);
     }
-    /* Removes temporary files of writers that died. */
+    /* Removes temporary files of writers that ended before they had finished. */
     const kiln_trim_params nothing = {.struct_size = sizeof nothing};
     kiln_store_trim(store, &nothing, NULL);
     return status;
@@ -93,26 +93,17 @@ int cmd_clear(int argc, char **argv)
         .usage = usage,
         .options = {{.name = "newer", .flag = &newer}, {.name = "yes", .flag = &yes}},
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
+    options_read(&line, argc, argv);
     if (!yes && !isatty(STDIN_FILENO)) {
-        return options_wrong(argv[0],
-                             "stdin is not a terminal, so that you can't be asked: give --yes");
+        options_wrong(argv[0], "stdin is not a terminal, so this command cannot ask: give --yes");
     }
-    cache_directory directory;
-    exit_code = directory_open(line.directory, 0, &directory);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
+    owned_directory directory = directory_open(line.directory, 0);
     if (other_layout_has_all(&directory)) {
-        exit_code = EXIT_NOTHING_FOUND;
-    } else if (yes || ask(&directory, newer)) {
-        exit_code = clear(&directory, newer, line.json);
-    } else {
-        complain("nothing was removed");
+        return EXIT_NOTHING_FOUND;
     }
-    directory_close(&directory);
-    return exit_code;
+    if (yes || ask(&directory, newer)) {
+        return clear(&directory, newer, line.json);
+    }
+    complain("nothing was removed");
+    return EXIT_OK;
 }

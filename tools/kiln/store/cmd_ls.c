@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "../command/commands.h"
 #include "../command/directory.h"
@@ -69,12 +68,9 @@ static void add_row(struct libscols_table *table, const listed_item *item)
     row_set(row, DIGEST, text);
     row_set(row, STATE, item_state_name(item->state));
     row_set(row, KIND, item->state == KILN_OK ? kiln_entry_kind_name(item->kind) : "-");
-    format_size(item->stored_bytes, text);
-    row_set(row, BYTES, text);
-    format_duration(item->build_ns, text);
-    row_set(row, BUILD, item->state == KILN_OK ? text : "-");
-    format_time(item->last_used_s, text);
-    row_set(row, LAST_USED, text);
+    row_set(row, BYTES, format_size(item->stored_bytes, text));
+    row_set(row, BUILD, item->state == KILN_OK ? format_duration(item->build_ns, text) : "-");
+    row_set(row, LAST_USED, format_time(item->last_used_s, text));
     row_set(row, NAME, item->name);
     row_set(row, DEVICE, item->device);
     if (item->state != KILN_OK) {
@@ -113,7 +109,7 @@ static size_t print_listing(const store_listing *listing, bool all, bool json)
 static void explain_nothing(const cache_directory *directory, bool has_requests, bool json)
 {
     const char *layout;
-    char *location = other_layout_find(directory, &layout);
+    owned char *location = other_layout_find(directory, &layout);
     if (location != NULL) {
         complain("the cache in %s has entries in layout %s: --dir '%s' lists them", directory->path,
                  layout, location);
@@ -128,7 +124,21 @@ static void explain_nothing(const cache_directory *directory, bool has_requests,
     } else {
         complain("the cache in %s is empty", directory->path);
     }
-    free(location);
+}
+
+static int list(const cache_directory *directory, listing_order *order, bool all, bool json)
+{
+    store_listing listing;
+    kiln_status status = listing_read(directory->store, &listing);
+    if (status != KILN_OK) {
+        return complain_of_status(directory->path, status);
+    }
+    listing_sort(&listing, order);
+    if (print_listing(&listing, all, json) == 0 && directory->store != NULL) {
+        explain_nothing(directory, listing.count > 0, json);
+    }
+    listing_free(&listing);
+    return EXIT_OK;
 }
 
 int cmd_ls(int argc, char **argv)
@@ -142,38 +152,20 @@ int cmd_ls(int argc, char **argv)
                     {.name = "layout", .text = &layout},
                     {.name = "sort", .text = &sort}},
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
+    options_read(&line, argc, argv);
     if (layout != NULL) {
-        dpcpp_request request = {argv[0], layout, line.directory, line.json};
-        return sort != NULL ? options_wrong(argv[0], "--sort can't be combined with --layout dpcpp")
-                            : dpcpp_ls(&request);
+        if (sort != NULL) {
+            options_wrong(argv[0], "--sort can't be combined with --layout dpcpp");
+        }
+        return dpcpp_ls(&(dpcpp_request){argv[0], layout, line.directory, line.json});
     }
     listing_order *order = listing_order_named(sort != NULL ? sort : "used");
     if (order == NULL) {
-        return options_wrong(argv[0],
-                             "--sort expects used, created, size, cost, name, device, kind or "
-                             "digest, not '%s'",
-                             sort);
+        options_wrong(argv[0],
+                      "--sort expects used, created, size, cost, name, device, kind or digest, not "
+                      "'%s'",
+                      sort);
     }
-    cache_directory directory;
-    exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
-    store_listing listing;
-    kiln_status status = listing_read(directory.store, &listing);
-    if (status == KILN_OK) {
-        listing_sort(&listing, order);
-        if (print_listing(&listing, all, line.json) == 0 && directory.store != NULL) {
-            explain_nothing(&directory, listing.count > 0, line.json);
-        }
-        listing_free(&listing);
-    } else {
-        complain("%s: %s", directory.path, kiln_status_text(status));
-    }
-    directory_close(&directory);
-    return exit_code_of(status);
+    owned_directory directory = directory_open(line.directory, KILN_STORE_READONLY);
+    return list(&directory, order, all, line.json);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <kiln/pack.h>
 #include <kiln/store_tools.h>
@@ -15,7 +13,7 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
-#include "listing.h"
+#include "entry_filter.h"
 #include "walk.h"
 
 static const char usage[] =
@@ -34,36 +32,13 @@ static const char usage[] =
     "  --json           one JSON object\n";
 
 typedef struct pack_job {
-    const char *device, *name;
-    digest_prefix *prefixes;
-    uint64_t *matches; /* how many entries each prefix matches */
-    size_t prefix_count;
+    entry_filter filter;
     kiln_pack_writer *writer;
     uint64_t added, damaged;
     kiln_status status; /* KILN_OK, or the error that ended the walk */
 } pack_job;
 
-static bool holds(const char *text, const char *wanted)
-{
-    return wanted == NULL || strcasestr(text, wanted) != NULL;
-}
-
-static bool is_wanted(pack_job *packing, const kiln_item_info *info, const char *digest)
-{
-    if (info->kind == KILN_ENTRY_REQUEST || !holds(info->device, packing->device) ||
-        !holds(info->name, packing->name)) {
-        return false;
-    }
-    bool is_named = packing->prefix_count == 0;
-    for (size_t i = 0; i < packing->prefix_count; i++) {
-        const bool matches = digest_prefix_matches(&packing->prefixes[i], digest);
-        packing->matches[i] += matches;
-        is_named = is_named || matches;
-    }
-    return is_named;
-}
-
-/* Adds an entry. One that cannot be read is reported and left out. */
+/* Adds an entry. An entry that cannot be read is reported and left out. */
 static void add(pack_job *packing, kiln_item *item, const char *digest)
 {
     kiln_entry *entry = NULL;
@@ -81,7 +56,7 @@ static void add(pack_job *packing, kiln_item *item, const char *digest)
 static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
     pack_job *packing = user;
-    if (is_wanted(packing, info, digest)) {
+    if (entry_filter_selects(&packing->filter, info)) {
         add(packing, item, digest);
     }
     return packing->status != KILN_OK;
@@ -97,10 +72,9 @@ static void print_report(const kiln_pack_report *report, const char *path, bool 
         return;
     }
     char size[UNIT_TEXT_SIZE];
-    format_size(report->bytes, size);
     print_name(path);
     printf(": %" PRIu64 " %s, %s\n", report->entries, noun_of(report->entries, "entry", "entries"),
-           size);
+           format_size(report->bytes, size));
 }
 
 static int complain_of(const kiln_error *error, kiln_status status)
@@ -109,22 +83,9 @@ static int complain_of(const kiln_error *error, kiln_status status)
     return exit_code_of(status);
 }
 
-/* Returns whether each prefix matches an entry. Reports those that do not. */
-static bool check_prefixes(const pack_job *packing)
-{
-    bool all_match = true;
-    for (size_t i = 0; i < packing->prefix_count; i++) {
-        if (packing->matches[i] == 0) {
-            complain("no selected entry begins with '%s'", packing->prefixes[i].text);
-            all_match = false;
-        }
-    }
-    return all_match;
-}
-
 static int finish(pack_job *packing, const char *path, bool json)
 {
-    const bool all_match = check_prefixes(packing);
+    const bool all_match = entry_filter_check(&packing->filter);
     if (packing->added == 0) {
         kiln_pack_writer_abandon(&packing->writer);
         complain("nothing to pack: no entry matches");
@@ -162,24 +123,6 @@ static int pack_into(pack_job *packing, const cache_directory *directory, const 
     return finish(packing, path, json);
 }
 
-static bool read_prefixes(const command_line *line, pack_job *packing)
-{
-    packing->prefixes = must(calloc((size_t)line->operand_count, sizeof *packing->prefixes));
-    packing->matches = must(calloc((size_t)line->operand_count, sizeof *packing->matches));
-    for (int i = 1; i < line->operand_count; i++) {
-        if (!digest_prefix_parse(line->operands[i], &packing->prefixes[packing->prefix_count++])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void free_prefixes(pack_job *packing)
-{
-    free(packing->prefixes);
-    free(packing->matches);
-}
-
 int cmd_pack(int argc, char **argv)
 {
     pack_job packing = {0};
@@ -187,32 +130,21 @@ int cmd_pack(int argc, char **argv)
     const char *key_file = NULL;
     command_line line = {
         .usage = usage,
-        .options = {{.name = "device", .text = &packing.device},
-                    {.name = "name", .text = &packing.name},
+        .options = {{.name = "device", .text = &packing.filter.device},
+                    {.name = "name", .text = &packing.filter.name},
                     {.name = "strip-keys", .flag = &strip_keys},
                     {.name = "key-file", .text = &key_file}},
         .operands_min = 1,
         .operands_max = -1,
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
-    if (!read_prefixes(&line, &packing)) {
-        free_prefixes(&packing);
-        return EXIT_USAGE;
-    }
-    cache_directory directory;
-    exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
-    if (exit_code == EXIT_OK) {
-        char *key_path = key_file == NULL ? NULL : absolute_path(key_file);
-        const kiln_pack_params params = {.struct_size = sizeof params,
-                                         .flags = strip_keys ? KILN_PACK_STRIP_KEYS : 0,
-                                         .key_file = key_path ? key_path : directory.key_file};
-        exit_code = pack_into(&packing, &directory, line.operands[0], &params, line.json);
-        free(key_path);
-        directory_close(&directory);
-    }
-    free_prefixes(&packing);
+    options_read(&line, argc, argv);
+    entry_filter_read(&packing.filter, line.operands + 1);
+    owned_directory directory = directory_open(line.directory, KILN_STORE_READONLY);
+    owned char *key_path = key_file == NULL ? NULL : absolute_path(key_file);
+    const kiln_pack_params params = {.struct_size = sizeof params,
+                                     .flags = strip_keys ? KILN_PACK_STRIP_KEYS : 0,
+                                     .key_file = key_path ? key_path : directory.key_file};
+    const int exit_code = pack_into(&packing, &directory, line.operands[0], &params, line.json);
+    entry_filter_done(&packing.filter);
     return exit_code;
 }

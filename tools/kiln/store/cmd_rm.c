@@ -5,13 +5,16 @@
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/options.h"
+#include "../key/key_ring.h"
 #include "../text/exit_code.h"
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "removal.h"
+#include "walk.h"
 
 static const char usage[] =
     "Usage: kiln rm [--dir DIR] [--key-file FILE] [--all-matching] [--json] DIGEST-PREFIX...\n"
+    "       kiln rm [--dir DIR] --signer NAME|NAME:KEY [--json]\n"
     "\n"
     "Removes the entries that the prefixes match. A prefix has at least 4 digits and must match\n"
     "one entry; if one matches several, nothing at all is removed.\n"
@@ -19,11 +22,14 @@ static const char usage[] =
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"
     "  --all-matching   remove all entries that a prefix matches\n"
+    "  --signer KEY     remove all entries that name this key as their signer: NAME:KEY, or the\n"
+    "                   NAME of a key that 'kiln key show' prints\n"
     "  --json           one JSON object\n";
 
 /* What the operands select. */
 typedef struct entry_selection {
-    digest_prefix *prefixes; /* those that match an entry; whole digests if each must match one */
+    digest_prefix *prefixes; /* the prefixes that match an entry; whole digests if each must match
+                                one entry */
     size_t count;
     bool something_missing;
 } entry_selection;
@@ -54,15 +60,13 @@ static int resolve(const store_listing *listing, bool all_matching, digest_prefi
     return EXIT_OK;
 }
 
-/* Returns EXIT_OK, or the exit code of a command that must remove nothing. */
+/* Returns EXIT_OK. If nothing may be removed, returns the exit code of the command. */
 static int select_items(const store_listing *listing, char **operands, bool all_matching,
                         entry_selection *selection)
 {
     for (; *operands != NULL; operands++) {
         digest_prefix *prefix = &selection->prefixes[selection->count];
-        if (!digest_prefix_parse(*operands, prefix)) {
-            return EXIT_USAGE;
-        }
+        *prefix = digest_prefix_parse(*operands);
         int exit_code = resolve(listing, all_matching, prefix);
         if (exit_code == EXIT_USAGE) {
             return exit_code;
@@ -92,6 +96,67 @@ static int remove_selection(kiln_store *store, const entry_selection *selection,
     return selection->something_missing || removal.newer > 0 ? EXIT_NOTHING_FOUND : EXIT_OK;
 }
 
+/* A search for the entries of a signer, with the entries that it found. */
+typedef struct signer_search {
+    kiln_public_key key;
+    digest_prefix *found;
+    size_t count, capacity;
+    bool is_incomplete; /* an entry could not be read */
+} signer_search;
+
+/* Returns whether an entry names this signer. Only the bytes of the key count, since its owner can
+ * write any name into a signature. */
+static bool is_of_signer(const signer_search *search, const kiln_entry *entry)
+{
+    kiln_signature signature = {.struct_size = sizeof signature};
+    return kiln_entry_get_signature(entry, &signature) == KILN_OK &&
+           memcmp(signature.signer.bytes, search->key.bytes, sizeof search->key.bytes) == 0;
+}
+
+static int look_at_signer(void *user, kiln_item *item, const kiln_item_info *info,
+                          const char *digest)
+{
+    signer_search *search = user;
+    kiln_entry *entry = NULL;
+    const kiln_status status = kiln_item_read(item, &entry);
+    (void)info;
+    if (status == KILN_OK && is_of_signer(search, entry)) {
+        search->found =
+            array_grown(search->found, search->count, &search->capacity, sizeof *search->found);
+        search->found[search->count++] = digest_prefix_parse(digest);
+    } else if (status != KILN_OK && status != KILN_MISS) {
+        complain("%s: %s", digest, kiln_status_text(status));
+        search->is_incomplete = true;
+    }
+    kiln_entry_release(&entry);
+    return 0;
+}
+
+static int remove_of_signer(kiln_store *store, const kiln_public_key *signer, bool json)
+{
+    signer_search search = {.key = *signer};
+    const kiln_status status = walk_items(store, look_at_signer, &search);
+    int exit_code = EXIT_OK;
+    if (status != KILN_OK) {
+        exit_code = complain_of_status("the entries could not be read", status);
+    } else {
+        entry_selection selection = {.prefixes = search.found,
+                                     .count = search.count,
+                                     .something_missing = search.count == 0};
+        exit_code = remove_selection(store, &selection, json);
+    }
+    free(search.found);
+    return exit_code == EXIT_OK && search.is_incomplete ? EXIT_IO : exit_code;
+}
+
+static kiln_public_key key_of(const char *signer)
+{
+    key_ring ring = key_ring_of_environment();
+    const kiln_public_key key = key_ring_resolve(&ring, signer);
+    key_ring_free(&ring);
+    return key;
+}
+
 static int remove_matching(const cache_directory *directory, const command_line *line,
                            bool all_matching)
 {
@@ -114,22 +179,20 @@ static int remove_matching(const cache_directory *directory, const command_line 
 int cmd_rm(int argc, char **argv)
 {
     bool all_matching = false;
+    const char *signer = NULL;
     command_line line = {
         .usage = usage,
-        .options = {{.name = "all-matching", .flag = &all_matching}},
-        .operands_min = 1,
+        .options = {{.name = "all-matching", .flag = &all_matching},
+                    {.name = "signer", .text = &signer}},
+        .operands_min = 0,
         .operands_max = -1,
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
+    options_read(&line, argc, argv);
+    if ((signer != NULL) == (line.operand_count > 0)) {
+        options_wrong(argv[0], "expected either digests or --signer");
     }
-    cache_directory directory;
-    exit_code = directory_open(line.directory, 0, &directory);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
-    exit_code = remove_matching(&directory, &line, all_matching);
-    directory_close(&directory);
-    return exit_code;
+    const kiln_public_key key = signer != NULL ? key_of(signer) : (kiln_public_key){0};
+    owned_directory directory = directory_open(line.directory, 0);
+    return signer != NULL ? remove_of_signer(directory.store, &key, line.json)
+                          : remove_matching(&directory, &line, all_matching);
 }

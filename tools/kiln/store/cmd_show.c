@@ -32,42 +32,11 @@ static const char usage[] =
     "  --payload FILE   write the device code to a file; - for stdout\n"
     "  --answers FILE   the same for the recorded answers, in the device's own format\n";
 
-/* What to print of the entry; if none is set, the overview. */
+/* Which part of the entry to print. If none is set, the overview is printed. */
 typedef struct wanted_entry {
     bool json, source, log;
     const char *payload, *answers;
 } wanted_entry;
-
-typedef struct entry_reading {
-    const char *digest;
-    kiln_entry *entry;
-    kiln_status status;
-} entry_reading;
-
-static int read_if_wanted(void *user, kiln_item *item, const kiln_item_info *info,
-                          const char *digest)
-{
-    (void)info;
-    entry_reading *reading = user;
-    if (strcmp(digest, reading->digest) != 0) {
-        return 0;
-    }
-    reading->status = kiln_item_read(item, &reading->entry);
-    return 1;
-}
-
-static kiln_status read_entry(kiln_store *store, const listed_item *item, kiln_entry **ret_entry)
-{
-    entry_reading reading = {.digest = item->digest, .status = KILN_MISS};
-    kiln_status status = walk_items(store, read_if_wanted, &reading);
-    if (status == KILN_OK) {
-        status = reading.status;
-    }
-    if (status == KILN_OK) {
-        *ret_entry = reading.entry;
-    }
-    return status;
-}
 
 static int print_source(const kiln_entry *entry)
 {
@@ -130,7 +99,9 @@ static int show_entry(const listed_item *item, const kiln_entry *entry, const wa
 static int show_item(kiln_store *store, const listed_item *item, const wanted_entry *wanted)
 {
     kiln_entry *entry = NULL;
-    kiln_status status = read_entry(store, item, &entry);
+    kiln_status read = KILN_MISS;
+    const kiln_status walked = walk_to_entry(store, item->digest, &read, &entry);
+    const kiln_status status = walked == KILN_OK ? read : walked;
     if (status != KILN_OK) {
         complain("%s: %s", item->digest, kiln_status_text(status));
         return status == KILN_E_VERSION ? EXIT_NOTHING_FOUND : exit_code_of(status);
@@ -157,6 +128,18 @@ static int show_matching(const cache_directory *directory, const digest_prefix *
     return exit_code;
 }
 
+static void check_wanted(const char *command, const wanted_entry *wanted, bool has_layout)
+{
+    if (wanted->json + wanted->source + wanted->log + (wanted->payload != NULL) +
+            (wanted->answers != NULL) >
+        1) {
+        options_wrong(command, "give only one of --json, --source, --log, --payload and --answers");
+    }
+    if (has_layout && (wanted->log || wanted->answers != NULL)) {
+        options_wrong(command, "--log and --answers can't be combined with --layout dpcpp");
+    }
+}
+
 int cmd_show(int argc, char **argv)
 {
     wanted_entry wanted = {0};
@@ -171,34 +154,14 @@ int cmd_show(int argc, char **argv)
         .operands_min = 1,
         .operands_max = 1,
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
+    options_read(&line, argc, argv);
     wanted.json = line.json;
-    if (wanted.json + wanted.source + wanted.log + (wanted.payload != NULL) +
-            (wanted.answers != NULL) >
-        1) {
-        return options_wrong(argv[0],
-                             "give only one of --json, --source, --log, --payload and --answers");
-    }
+    check_wanted(argv[0], &wanted, layout != NULL);
     if (layout != NULL) {
-        dpcpp_request request = {argv[0], layout, line.directory, line.json};
-        return wanted.log || wanted.answers != NULL
-                   ? options_wrong(argv[0],
-                                   "--log and --answers can't be combined with --layout dpcpp")
-                   : dpcpp_show(&request, line.operands[0], wanted.payload, wanted.source);
+        const dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return dpcpp_show(&request, line.operands[0], wanted.payload, wanted.source);
     }
-    digest_prefix prefix;
-    if (!digest_prefix_parse(line.operands[0], &prefix)) {
-        return EXIT_USAGE;
-    }
-    cache_directory directory;
-    exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
-    exit_code = show_matching(&directory, &prefix, &wanted);
-    directory_close(&directory);
-    return exit_code;
+    const digest_prefix prefix = digest_prefix_parse(line.operands[0]);
+    owned_directory directory = directory_open(line.directory, KILN_STORE_READONLY);
+    return show_matching(&directory, &prefix, &wanted);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../command/commands.h"
@@ -14,14 +13,15 @@
 #include "../text/table.h"
 #include "counters.h"
 
-static const char usage[] =
-    "Usage: kiln stats [--dir DIR] [--key-file FILE] [--json]\n"
-    "\n"
-    "Prints what caching has done so far, in all processes, and what the cache holds now.\n"
-    "\n"
-    "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  the file with the signing key\n"
-    "  --json           one JSON object\n";
+static const char usage[] = "Usage: kiln stats [--dir DIR] [--key-file FILE] [--json]\n"
+                            "\n"
+                            "Prints what caching has done so far, in all processes, and what the "
+                            "cache holds now. A server\n"
+                            "keeps no counters.\n"
+                            "\n"
+                            "  --dir DIR        the cache directory\n"
+                            "  --key-file FILE  the file with the signing key\n"
+                            "  --json           one JSON object\n";
 
 static void add_row(struct libscols_table *table, const char *name, const char *value,
                     const char *meaning)
@@ -32,7 +32,7 @@ static void add_row(struct libscols_table *table, const char *name, const char *
     row_set(row, 2, meaning);
 }
 
-/* Names of counters of time end in _ns. */
+/* The names of counters that contain a time end in _ns. */
 static bool counts_nanoseconds(const char *name)
 {
     const char *unit = strrchr(name, '_');
@@ -51,16 +51,26 @@ static void add_counter(struct libscols_table *table, const char *name, uint64_t
     add_row(table, name, text, meaning);
 }
 
+/* Describes the limit of the bytes. A server has its own limit, and a chain has the limits of its
+ * directories. */
+static char *meaning_of_bytes(const cache_directory *directory, uint64_t max_bytes)
+{
+    char limit[UNIT_TEXT_SIZE];
+    if (max_bytes == 0) {
+        return text_of("in %s", directory->path);
+    }
+    format_size(directory->max_bytes == 0 ? 0 : max_bytes, limit);
+    return strchr(directory->path, '|') != NULL
+               ? text_of("in %s, whose directories may have %s", directory->path, limit)
+               : text_of("on disk, of at most %s, in %s", limit, directory->path);
+}
+
 static void add_bytes(struct libscols_table *table, const cache_directory *directory,
-                      uint64_t bytes)
+                      const counter_values *counters)
 {
     char text[UNIT_TEXT_SIZE];
-    char limit[UNIT_TEXT_SIZE];
-    format_size(bytes, text);
-    format_size(directory->max_bytes, limit);
-    char *meaning = text_of("on disk, of at most %s, in %s", limit, directory->path);
-    add_row(table, "bytes", text, meaning);
-    free(meaning);
+    owned char *meaning = meaning_of_bytes(directory, counters->max_bytes);
+    add_row(table, "bytes", format_size(counters->bytes, text), meaning);
 }
 
 static void print_table(const cache_directory *directory, const counter_values *counters)
@@ -70,35 +80,30 @@ static void print_table(const cache_directory *directory, const counter_values *
     table_add_column(table, NULL, COLUMN_NUMBER);
     table_add_column(table, NULL, COLUMN_LONG_TEXT);
     add_counter(table, "entries", counters->entries, "in the cache now");
-    add_bytes(table, directory, counters->bytes);
-    add_counter(table, "requests", counters->requests, "builds waiting to be captured");
+    add_bytes(table, directory, counters);
+    if (counters->max_bytes > 0) {
+        add_counter(table, "requests", counters->requests, "builds waiting to be captured");
 #define ADD_COUNTER(name, meaning) add_counter(table, #name, counters->stats.name, meaning);
-    KILN_STATS_LIST(ADD_COUNTER)
+        KILN_STATS_LIST(ADD_COUNTER)
 #undef ADD_COUNTER
+    }
     table_print(table);
 }
 
 int cmd_stats(int argc, char **argv)
 {
     command_line line = {.usage = usage};
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
-    cache_directory directory;
-    exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
+    options_read(&line, argc, argv);
+    owned_directory directory = directory_open(line.directory, KILN_STORE_READONLY);
     counter_values counters;
     kiln_status status = counters_read(directory.store, &counters);
     if (status != KILN_OK) {
-        complain("%s: %s", directory.path, kiln_status_text(status));
-    } else if (line.json) {
+        return complain_of_status(directory.path, status);
+    }
+    if (line.json) {
         json_print(stdout, counters_to_json(&counters));
     } else {
         print_table(&directory, &counters);
     }
-    directory_close(&directory);
-    return exit_code_of(status);
+    return EXIT_OK;
 }

@@ -3,13 +3,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include <kiln/config.h>
-
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/options.h"
 #include "../dpcpp/dpcpp.h"
-#include "../text/age.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
 #include "../text/memory.h"
@@ -25,8 +22,9 @@ static const char usage[] =
     "                 [--grace SECONDS] [--json]\n"
     "\n"
     "Removes entries until the cache fits its limit, and temporary files of writers that died.\n"
-    "Entries that were cheap to build for their size and have not been used for long go first.\n"
-    "Without an option that says what to remove, the limit is the one that programs observe.\n"
+    "Entries that were cheap to build for their size and have not been used for long are removed\n"
+    "first. Without an option that selects what to remove, the limit is the one that programs\n"
+    "observe.\n"
     "\n"
     "From a cache that a SYCL runtime wrote, removes the least recently used items, and repairs\n"
     "what verify finds. Without --yes, only prints what it would do.\n"
@@ -40,7 +38,8 @@ static const char usage[] =
     "                    with the drivers that are found here\n"
     "  --dry-run         remove nothing, and print what would be removed\n"
     "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote; changed only with --yes\n"
-    "  --grace SECONDS   the age from which a lock in it counts as abandoned; default: 600\n"
+    "  --grace SECONDS   the age from which a lock of a SYCL runtime's cache counts as\n"
+    "                    abandoned; default: 600\n"
     "  --json            one JSON object\n";
 
 typedef struct trim_order {
@@ -53,44 +52,30 @@ typedef struct trim_outcome {
     stale_count stale;
 } trim_outcome;
 
-/* Returns EXIT_OK, or the exit code if a value is wrong. */
-static int read_order(const char *command, const char *max_size, const char *older_than,
-                      trim_order *order)
+static void read_order(const char *command, const char *max_size, const char *older_than,
+                       trim_order *order)
 {
-    order->params.struct_size = sizeof order->params;
-    order->params.flags = order->dry_run ? KILN_TRIM_DRY_RUN : 0;
-    if (max_size != NULL) {
-        if (kiln_size_parse(max_size, &order->params.max_bytes) != KILN_OK) {
-            return options_wrong(command,
-                                 "--max-size expects a number of bytes, or a number with a suffix "
-                                 "K, M, G or T, not '%s'",
-                                 max_size);
-        }
-        order->params.flags |= KILN_TRIM_BY_SIZE;
-    }
-    if (older_than != NULL && !age_parse(older_than, &order->params.older_than_s)) {
-        return options_wrong(command,
-                             "--older-than expects a number of days above 0, or a number with a "
-                             "suffix d, h, m or s, not '%s'",
-                             older_than);
-    }
+    order->params = (kiln_trim_params){
+        .struct_size = sizeof order->params,
+        .flags =
+            (order->dry_run ? KILN_TRIM_DRY_RUN : 0) | (max_size != NULL ? KILN_TRIM_BY_SIZE : 0),
+        .max_bytes = options_max_size(command, max_size, 0),
+        .older_than_s = options_older_than_s(command, older_than),
+    };
     order->has_limits = max_size != NULL || older_than != NULL || !order->stale;
-    return EXIT_OK;
 }
 
 static void print_left(uint64_t entries, uint64_t bytes)
 {
     char size[UNIT_TEXT_SIZE];
-    format_size(bytes, size);
-    printf("; %" PRIu64 " left, %s\n", entries, size);
+    printf("; %" PRIu64 " left, %s\n", entries, format_size(bytes, size));
 }
 
 static void print_removed(uint64_t entries, uint64_t bytes, const char *of, bool dry_run)
 {
     char size[UNIT_TEXT_SIZE];
-    format_size(bytes, size);
     printf("%" PRIu64 " %s%s %s, %s", entries, noun_of(entries, "entry", "entries"), of,
-           dry_run ? "would be removed" : "removed", size);
+           dry_run ? "would be removed" : "removed", format_size(bytes, size));
 }
 
 static void print_stale(const trim_outcome *outcome, const trim_order *order)
@@ -126,7 +111,7 @@ static void print_outcome(const trim_outcome *outcome, const trim_order *order)
         json_add(object, "removed_bytes", json_number(report->removed_bytes));
         json_add(object, "stale", json_number(outcome->stale.stale));
         json_add(object, "stale_bytes", json_number(outcome->stale.stale_bytes));
-        json_add(object, "untold", json_number(outcome->stale.unknown));
+        json_add(object, "undetermined", json_number(outcome->stale.unknown));
         json_add(object, "entries", json_number(report->entries));
         json_add(object, "bytes", json_number(report->bytes));
         json_add(object, "dry_run", json_boolean(order->dry_run));
@@ -141,8 +126,8 @@ static void print_outcome(const trim_outcome *outcome, const trim_order *order)
     }
 }
 
-/* Returns the limit that programs observe. With KILN_MAX_SIZE=0 programs store nothing, but nothing
- * is removed for that. */
+/* Returns the limit that programs observe. With KILN_MAX_SIZE=0 programs store nothing, but that is
+ * no reason to remove anything. */
 static uint64_t limit_of(const cache_directory *directory)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
@@ -152,7 +137,7 @@ static uint64_t limit_of(const cache_directory *directory)
     return is_known && directory->max_bytes > 0 ? stat.max_bytes : KILN_UNLIMITED;
 }
 
-/* A dry run still counts stale entries: subtracts them. */
+/* Subtracts stale entries, which the counts of a dry run still include. */
 static void subtract_stale(trim_outcome *outcome)
 {
     kiln_trim_report *report = &outcome->report;
@@ -182,6 +167,19 @@ static kiln_status trim(const cache_directory *directory, trim_order *order, tri
     return status;
 }
 
+static const char *why_not(kiln_status status)
+{
+    switch (status) {
+    case KILN_BUSY:
+        return "another process is trimming it";
+    case KILN_E_UNSUPPORTED:
+        return "it is not trimmed: a pack never changes, and a server removes entries itself, as "
+               "configured there and by expire=";
+    default:
+        return kiln_status_text(status);
+    }
+}
+
 static int trim_and_print(const cache_directory *directory, trim_order *order)
 {
     trim_outcome outcome = {.stale = {0}};
@@ -189,8 +187,7 @@ static int trim_and_print(const cache_directory *directory, trim_order *order)
     if (status == KILN_OK) {
         print_outcome(&outcome, order);
     } else {
-        complain("%s: %s", directory->path,
-                 status == KILN_BUSY ? "another process is trimming it" : kiln_status_text(status));
+        complain("%s: %s", directory->path, why_not(status));
     }
     return exit_code_of(status);
 }
@@ -212,31 +209,21 @@ int cmd_trim(int argc, char **argv)
                     {.name = "yes", .flag = &permission.yes},
                     {.name = "grace", .text = &permission.grace}},
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
+    options_read(&line, argc, argv);
     if (layout != NULL) {
-        dpcpp_request request = {argv[0], layout, line.directory, line.json};
-        return order.stale || order.dry_run
-                   ? options_wrong(argv[0], "--stale and --dry-run can't be combined with --layout")
-                   : dpcpp_trim(&request, max_size, older_than, &permission);
+        if (order.stale || order.dry_run) {
+            options_wrong(argv[0], "--stale and --dry-run can't be combined with --layout");
+        }
+        const dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return dpcpp_trim(&request, max_size, older_than, &permission);
     }
     if (permission.yes || permission.grace != NULL) {
-        return options_wrong(argv[0], "--yes and --grace require --layout");
+        options_wrong(argv[0], "--yes and --grace require --layout");
     }
     order.json = line.json;
-    exit_code = read_order(argv[0], max_size, older_than, &order);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
-    cache_directory directory;
-    exit_code = directory_open(line.directory, order.dry_run ? KILN_STORE_READONLY : 0, &directory);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
-    exit_code =
-        other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND : trim_and_print(&directory, &order);
-    directory_close(&directory);
-    return exit_code;
+    read_order(argv[0], max_size, older_than, &order);
+    owned_directory directory =
+        directory_open(line.directory, order.dry_run ? KILN_STORE_READONLY : 0);
+    return other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND
+                                            : trim_and_print(&directory, &order);
 }

@@ -18,6 +18,7 @@
 #include "../text/output.h"
 #include "../text/progress.h"
 #include "other_layout.h"
+#include "walk.h"
 
 static const char usage[] =
     "Usage: kiln verify [--dir DIR] [--key-file FILE] [--repair [--yes]] [--json]\n"
@@ -37,7 +38,7 @@ static const char usage[] =
 
 typedef struct verification {
     kiln_verify_report report;
-    uint64_t unreadable; /* the part of the report's corrupt ones that could not be read */
+    uint64_t unreadable; /* how many of the report's corrupt entries could not be read */
     char (*damaged)[KILN_DIGEST_TEXT_SIZE];
     size_t damaged_count, capacity;
 } verification;
@@ -55,7 +56,8 @@ static void add_damaged(verification *work, const kiln_digest *digest)
     kiln_digest_format(digest, work->damaged[work->damaged_count++]);
 }
 
-/* A user who has to repair a file needs its path, above all if its key is not known. */
+/* Reports an item with its path, which a user who has to repair the file needs, above all if its
+ * key is not known. */
 static void report_item(const kiln_item_info *info, const char *why)
 {
     static const kiln_digest unknown;
@@ -66,16 +68,6 @@ static void report_item(const kiln_item_info *info, const char *why)
     } else {
         complain("%s: %s (%s)", digest, why, info->path);
     }
-}
-
-static bool digest_of(kiln_item *item, char *digest)
-{
-    kiln_item_info info = {.struct_size = sizeof info};
-    if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return false; /* it was removed meanwhile */
-    }
-    kiln_digest_format(&info.digest, digest);
-    return true;
 }
 
 static void take_result(void *user, kiln_item *item, kiln_status status, const char *why)
@@ -101,12 +93,13 @@ static int compare_digests(const void *left, const void *right)
 }
 
 /* Removes an item that was found damaged, unless it was replaced meanwhile. */
-static int remove_if_damaged(void *user, kiln_item *item)
+static int remove_if_damaged(void *user, kiln_item *item, const kiln_item_info *info,
+                             const char *digest)
 {
+    (void)info;
     verification *work = user;
-    char digest[KILN_DIGEST_TEXT_SIZE];
-    if (!digest_of(item, digest) || bsearch(digest, work->damaged, work->damaged_count,
-                                            sizeof *work->damaged, compare_digests) == NULL) {
+    if (bsearch(digest, work->damaged, work->damaged_count, sizeof *work->damaged,
+                compare_digests) == NULL) {
         return 0;
     }
     kiln_entry *entry = NULL;
@@ -131,7 +124,7 @@ static kiln_status repair(kiln_store *store, verification *work, bool yes)
         return KILN_OK;
     }
     qsort(work->damaged, work->damaged_count, sizeof *work->damaged, compare_digests);
-    return kiln_store_each(store, remove_if_damaged, work);
+    return walk_items(store, remove_if_damaged, work);
 }
 
 /* ---- the command ---- */
@@ -179,7 +172,7 @@ static kiln_status check(const cache_directory *directory, verification *work)
     }
     progress_end();
     if (status == KILN_E_CORRUPT) {
-        complain("%s: a page of the index is damaged: the entries below it were not checked",
+        complain("%s: a page of the index is damaged: the entries that it lists were not checked",
                  directory->path);
     } else if (status != KILN_OK) {
         complain("%s: %s", directory->path, kiln_status_text(status));
@@ -221,32 +214,22 @@ int cmd_verify(int argc, char **argv)
                     {.name = "yes", .flag = &permission.yes},
                     {.name = "grace", .text = &permission.grace}},
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
+    options_read(&line, argc, argv);
+    const bool yes = permission.yes;
+    if (yes && !repairs) {
+        options_wrong(argv[0], "--yes requires --repair");
     }
     if (layout != NULL) {
-        dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        const dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return dpcpp_verify(&request, repairs, &permission);
     }
     if (permission.grace != NULL) {
-        return options_wrong(argv[0], "--grace requires --layout");
-    }
-    const bool yes = permission.yes;
-    if (yes && !repairs) {
-        return options_wrong(argv[0], "--yes requires --repair");
+        options_wrong(argv[0], "--grace requires --layout");
     }
     if (repairs && !yes && !isatty(STDIN_FILENO)) {
-        return options_wrong(argv[0],
-                             "stdin is not a terminal, so that you can't be asked: give --yes");
+        options_wrong(argv[0], "stdin is not a terminal, so this command cannot ask: give --yes");
     }
-    cache_directory directory;
-    exit_code = directory_open(line.directory, repairs ? 0 : KILN_STORE_READONLY, &directory);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
-    exit_code = other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND
-                                                 : verify(&directory, repairs, yes, line.json);
-    directory_close(&directory);
-    return exit_code;
+    owned_directory directory = directory_open(line.directory, repairs ? 0 : KILN_STORE_READONLY);
+    return other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND
+                                            : verify(&directory, repairs, yes, line.json);
 }

@@ -7,7 +7,7 @@ static int count_request(void *user, kiln_item *item)
 {
     uint64_t *count = user;
     kiln_item_info info = {.struct_size = sizeof info};
-    /* one without content was given up */
+    /* a request without content was given up */
     *count += kiln_item_get_info(item, &info) == KILN_OK && info.state == KILN_OK && info.bytes > 0;
     return 0;
 }
@@ -20,7 +20,10 @@ kiln_status counters_read(kiln_store *store, counter_values *ret_counters)
     if (status != KILN_OK) {
         return status;
     }
-    counter_values counters = {.stats = stat.totals, .entries = stat.entries, .bytes = stat.bytes};
+    counter_values counters = {.stats = stat.totals,
+                               .entries = stat.entries,
+                               .bytes = stat.bytes,
+                               .max_bytes = stat.max_bytes};
     if (store != NULL) {
         status = kiln_store_each_request(store, count_request, &counters.requests);
     }

@@ -13,7 +13,9 @@
 typedef struct counter_values {
     kiln_stats stats;
     uint64_t entries, bytes; /* in the store now */
-    uint64_t requests;       /* builds waiting there to be captured */
+    uint64_t max_bytes;      /* the limit of its directories; 0: the store has no directory, but is
+                                on a server */
+    uint64_t requests;       /* builds that wait in the store to be captured */
 } counter_values;
 
 /* Reads a store's contents and totals. @store may be NULL: all are zero. */

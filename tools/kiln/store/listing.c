@@ -9,41 +9,28 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
+#include "walk.h"
 
-typedef struct growing_listing {
-    store_listing listing;
-    size_t capacity;
-} growing_listing;
-
-static listed_item *add_item(growing_listing *growing)
+static int take_item(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
-    store_listing *listing = &growing->listing;
-    listing->items =
-        array_grown(listing->items, listing->count, &growing->capacity, sizeof *listing->items);
-    return &listing->items[listing->count++];
-}
-
-static int take_item(void *user, kiln_item *item)
-{
-    kiln_item_info info = {.struct_size = sizeof info};
-    if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* it was removed meanwhile */
-    }
+    (void)item;
     progress_step("listed");
-    listed_item *listed = add_item(user);
+    store_listing *listing = user;
+    listing->items =
+        array_grown(listing->items, listing->count, &listing->capacity, sizeof *listing->items);
+    listed_item *listed = &listing->items[listing->count++];
     *listed = (listed_item){
-        .state = info.state,
-        .kind = info.kind,
-        .device = must(strdup(info.device)),
-        .name = must(strdup(info.name)),
-        .tool = must(strdup(info.tool)),
-        .bytes = info.bytes,
-        .stored_bytes = info.stored_bytes,
-        .build_ns = info.build_ns,
-        .created_s = info.created_s,
-        .last_used_s = info.last_used_s,
+        .state = info->state,
+        .kind = info->kind,
+        .device = must(strdup(info->device)),
+        .name = must(strdup(info->name)),
+        .bytes = info->bytes,
+        .stored_bytes = info->stored_bytes,
+        .build_ns = info->build_ns,
+        .created_s = info->created_s,
+        .last_used_s = info->last_used_s,
     };
-    kiln_digest_format(&info.digest, listed->digest);
+    memcpy(listed->digest, digest, sizeof listed->digest);
     return 0;
 }
 
@@ -54,34 +41,24 @@ static int by_digest(const listed_item *a, const listed_item *b)
     return strcmp(a->digest, b->digest);
 }
 
-static int compare_times(int64_t a, int64_t b)
-{
-    return (a < b) - (a > b);
-}
-
-static int compare_amounts(uint64_t a, uint64_t b)
-{
-    return (a < b) - (a > b);
-}
-
 static int by_use(const listed_item *a, const listed_item *b)
 {
-    return compare_times(a->last_used_s, b->last_used_s);
+    return (a->last_used_s < b->last_used_s) - (a->last_used_s > b->last_used_s);
 }
 
 static int by_creation(const listed_item *a, const listed_item *b)
 {
-    return compare_times(a->created_s, b->created_s);
+    return (a->created_s < b->created_s) - (a->created_s > b->created_s);
 }
 
 static int by_size(const listed_item *a, const listed_item *b)
 {
-    return compare_amounts(a->stored_bytes, b->stored_bytes);
+    return (a->stored_bytes < b->stored_bytes) - (a->stored_bytes > b->stored_bytes);
 }
 
 static int by_cost(const listed_item *a, const listed_item *b)
 {
-    return compare_amounts(a->build_ns, b->build_ns);
+    return (a->build_ns < b->build_ns) - (a->build_ns > b->build_ns);
 }
 
 static int by_name(const listed_item *a, const listed_item *b)
@@ -133,15 +110,15 @@ void listing_sort(store_listing *listing, listing_order *order)
 
 kiln_status listing_read(kiln_store *store, store_listing *ret_listing)
 {
-    growing_listing growing = {0};
-    kiln_status status = store == NULL ? KILN_OK : kiln_store_each(store, take_item, &growing);
+    store_listing listing = {0};
+    kiln_status status = walk_items(store, take_item, &listing);
     progress_end();
     if (status != KILN_OK) {
-        listing_free(&growing.listing);
+        listing_free(&listing);
         return status;
     }
-    listing_sort(&growing.listing, by_use);
-    *ret_listing = growing.listing;
+    listing_sort(&listing, by_use);
+    *ret_listing = listing;
     return KILN_OK;
 }
 
@@ -150,7 +127,6 @@ void listing_free(store_listing *listing)
     for (size_t i = 0; i < listing->count; i++) {
         free(listing->items[i].device);
         free(listing->items[i].name);
-        free(listing->items[i].tool);
     }
     free(listing->items);
     *listing = (store_listing){0};
@@ -161,20 +137,20 @@ const char *item_state_name(kiln_status state)
     return state == KILN_OK ? "ok" : state == KILN_E_VERSION ? "newer" : "corrupt";
 }
 
-bool digest_prefix_parse(const char *text, digest_prefix *ret_prefix)
+digest_prefix digest_prefix_parse(const char *text)
 {
     size_t length = strlen(text);
     if (length < DIGEST_PREFIX_MIN || length >= KILN_DIGEST_TEXT_SIZE ||
         strspn(text, "0123456789abcdefABCDEF") != length) {
         complain("'%s' is not a prefix of a digest: %d to %d hexadecimal digits are expected", text,
                  DIGEST_PREFIX_MIN, KILN_DIGEST_TEXT_SIZE - 1);
-        return false;
+        end_tool(EXIT_USAGE);
     }
-    *ret_prefix = (digest_prefix){.length = length};
+    digest_prefix prefix = {.length = length};
     for (size_t i = 0; i < length; i++) {
-        ret_prefix->text[i] = (char)tolower((unsigned char)text[i]);
+        prefix.text[i] = (char)tolower((unsigned char)text[i]);
     }
-    return true;
+    return prefix;
 }
 
 bool digest_prefix_matches(const digest_prefix *prefix, const char *digest)

@@ -15,17 +15,18 @@ typedef struct listed_item {
     char digest[KILN_DIGEST_TEXT_SIZE];
     kiln_status state; /* as in kiln_item_info */
     uint32_t kind;
-    char *device, *name, *tool;
+    char *device, *name;
     uint64_t bytes, stored_bytes, build_ns;
     int64_t created_s, last_used_s;
 } listed_item;
 
 typedef struct store_listing {
-    listed_item *items; /* the most recently used first; those of the same second by digest */
-    size_t count;
+    listed_item *items; /* the most recently used first; items of the same second are ordered by
+                           digest */
+    size_t count, capacity;
 } store_listing;
 
-/* Reads the heads of all items. @store may be NULL: the listing is empty. Returns KILN_OK, or the
+/* Reads the headers of all items. @store may be NULL: the listing is empty. Returns KILN_OK, or the
  * status of kiln_store_each. */
 kiln_status listing_read(kiln_store *store, store_listing *ret_listing);
 
@@ -52,16 +53,16 @@ typedef struct digest_prefix {
 
 #define DIGEST_PREFIX_MIN 4
 
-/* Reads DIGEST_PREFIX_MIN to 32 hexadecimal digits. Returns false, with a message, for anything
- * else. */
-bool digest_prefix_parse(const char *text, digest_prefix *ret_prefix);
+/* Reads DIGEST_PREFIX_MIN to 32 hexadecimal digits. For anything else, prints a message and ends
+ * the tool with EXIT_USAGE. */
+digest_prefix digest_prefix_parse(const char *text);
 
 bool digest_prefix_matches(const digest_prefix *prefix, const char *digest);
 
-/* Whether a prefix matches any item. */
+/* Returns whether a prefix matches any item. */
 bool listing_has(const store_listing *listing, const digest_prefix *prefix);
 
-/* Returns the one item that a prefix matches. If there is none, or more than one, reports that and
+/* Returns the one item that a prefix matches. If it matches none or more than one, reports that and
  * returns NULL with the exit code. */
 const listed_item *listing_find(const store_listing *listing, const digest_prefix *prefix,
                                 int *ret_exit_code);

@@ -7,6 +7,7 @@
 #include <kiln/store_tools.h>
 
 #include "../command/location.h"
+#include "../text/memory.h"
 #include "../text/output.h"
 
 /* Requests have the same place in all layouts, so they do not count. */
@@ -58,12 +59,10 @@ bool other_layout_has_all(const cache_directory *directory)
         return false;
     }
     const char *layout;
-    char *location = other_layout_find(directory, &layout);
+    owned char *location = other_layout_find(directory, &layout);
     if (location != NULL) {
         complain("the cache in %s has entries in layout %s: --dir '%s' selects them",
                  directory->path, layout, location);
     }
-    const bool is_found = location != NULL;
-    free(location);
-    return is_found;
+    return location != NULL;
 }

@@ -80,13 +80,12 @@ void removal_print(const removal_work *removal, bool json)
         return;
     }
     char size[UNIT_TEXT_SIZE];
-    format_size(removal->removed_bytes, size);
     printf("%" PRIu64 " %s", removal->removed, noun_of(removal->removed, "entry", "entries"));
     if (removal->requests > 0) {
         printf(" and %" PRIu64 " %s", removal->requests,
                noun_of(removal->requests, "request", "requests"));
     }
-    printf(" removed, %s\n", size);
+    printf(" removed, %s\n", format_size(removal->removed_bytes, size));
     if (removal->newer > 0) {
         complain("%" PRIu64 " of a newer format were not removed", removal->newer);
     }

@@ -16,8 +16,8 @@ typedef struct removal_work {
     uint64_t failed; /* could not be removed; each was reported */
 } removal_work;
 
-/* Removes each item that one of the prefixes matches; an empty prefix matches all. Returns the
- * status of kiln_store_each. */
+/* Removes each item that one of the prefixes matches; an empty prefix matches all items. Returns
+ * the status of kiln_store_each. */
 kiln_status removal_run(kiln_store *store, const digest_prefix *prefixes, size_t prefix_count,
                         removal_work *ret_removal);
 

@@ -2,6 +2,7 @@
 #include "stale.h"
 #include "../opencl/installed_drivers.h"
 #include "../text/progress.h"
+#include "walk.h"
 
 typedef struct stale_walk {
     installed_drivers *drivers;
@@ -21,14 +22,14 @@ static void remove_stale(stale_walk *walk, kiln_item *item, const kiln_item_info
     }
 }
 
-static int visit(void *user, kiln_item *item)
+static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
+    (void)digest;
     stale_walk *walk = user;
-    kiln_item_info info = {.struct_size = sizeof info};
     kiln_entry *entry = NULL;
     progress_step("examined");
-    if (kiln_item_get_info(item, &info) != KILN_OK || info.kind == KILN_ENTRY_REQUEST) {
-        return 0; /* it was removed meanwhile, or is a request */
+    if (info->kind == KILN_ENTRY_REQUEST) {
+        return 0;
     }
     const kiln_status status = kiln_item_read(item, &entry);
     if (status != KILN_OK) {
@@ -36,11 +37,11 @@ static int visit(void *user, kiln_item *item)
         return 0;
     }
     const driver_verdict verdict =
-        installed_drivers_compare(walk->drivers, kiln_entry_key(entry), info.last_used_s);
+        installed_drivers_compare(walk->drivers, kiln_entry_key(entry), info->last_used_s);
     kiln_entry_release(&entry);
     walk->count.unknown += verdict == DRIVER_UNKNOWN;
     if (verdict == DRIVER_REPLACED) {
-        remove_stale(walk, item, &info);
+        remove_stale(walk, item, info);
     }
     return 0;
 }
@@ -48,7 +49,7 @@ static int visit(void *user, kiln_item *item)
 kiln_status stale_remove(kiln_store *store, bool dry_run, stale_count *ret_count)
 {
     stale_walk walk = {.dry_run = dry_run, .drivers = installed_drivers_find()};
-    const kiln_status status = kiln_store_each(store, visit, &walk);
+    const kiln_status status = walk_items(store, visit, &walk);
     progress_end();
     installed_drivers_free(walk.drivers);
     *ret_count = walk.count;

@@ -6,9 +6,9 @@
  * again.
  *
  * If no such platform is installed here, nothing can be concluded: a different program, or a
- * container that shares the cache, may have it. The same holds if it is not known when the present
- * driver was installed, or if the entry may have been used since then, according to its use stamp.
- * Programs that may only read the cache leave no stamps.
+ * container that shares the cache, may have that platform. The same holds if it is not known when
+ * the installed driver was installed, or if the entry may have been used since then, according to
+ * the recorded time of its last use. Programs that only read the cache record no uses.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ typedef struct stale_count {
 
 /* Reads all entries, and removes the stale ones. Loads OpenCL with all its drivers.
  *
- * @dry_run  remove nothing
+ * @dry_run  removes nothing, and only counts
  * @store    may be NULL: there are no entries
  * Returns KILN_OK; otherwise the status of kiln_store_each or kiln_item_remove. */
 kiln_status stale_remove(kiln_store *store, bool dry_run, stale_count *ret_count);

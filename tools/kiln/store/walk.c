@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "walk.h"
 
+#include <string.h>
+
 typedef struct item_walk {
     walk_step *step;
     void *user;
@@ -21,5 +23,33 @@ static int visit(void *user, kiln_item *item)
 kiln_status walk_items(kiln_store *store, walk_step *step, void *user)
 {
     item_walk walk = {.step = step, .user = user};
-    return kiln_store_each(store, visit, &walk);
+    return store == NULL ? KILN_OK : kiln_store_each(store, visit, &walk);
+}
+
+typedef struct wanted_entry {
+    const char *digest;
+    kiln_status read;
+    kiln_entry *entry;
+} wanted_entry;
+
+static int read_if_wanted(void *user, kiln_item *item, const kiln_item_info *info,
+                          const char *digest)
+{
+    (void)info;
+    wanted_entry *wanted = user;
+    if (strcmp(digest, wanted->digest) != 0) {
+        return 0;
+    }
+    wanted->read = kiln_item_read(item, &wanted->entry);
+    return 1;
+}
+
+kiln_status walk_to_entry(kiln_store *store, const char *digest, kiln_status *ret_read,
+                          kiln_entry **ret_entry)
+{
+    wanted_entry wanted = {.digest = digest, .read = KILN_MISS};
+    const kiln_status status = walk_items(store, read_if_wanted, &wanted);
+    *ret_read = wanted.read;
+    *ret_entry = wanted.entry;
+    return status;
 }

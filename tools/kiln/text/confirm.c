@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "escape.h"
@@ -13,17 +12,13 @@ bool confirmed(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *question = text_of_list(format, arguments);
+    owned char *question = text_of_list(format, arguments);
     va_end(arguments);
-    char *shown = escaped(question, strlen(question));
+    owned char *shown = escaped(question, strlen(question));
     fprintf(stderr, "%s [y/N] ", shown);
-    free(shown);
-    free(question);
 
-    char *answer = NULL;
+    owned char *answer = NULL;
     size_t capacity = 0;
     ssize_t length = getline(&answer, &capacity, stdin);
-    bool yes = length > 0 && (answer[0] == 'y' || answer[0] == 'Y');
-    free(answer);
-    return yes;
+    return length > 0 && (answer[0] == 'y' || answer[0] == 'Y');
 }

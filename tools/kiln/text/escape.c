@@ -10,8 +10,8 @@
 
 #define LONGEST_ESCAPE 6u /* \u202e */
 
-/* Whether a terminal would act on a character, or show what follows in a different order: C0 and C1
- * controls, line and paragraph separators, and controls of bidirectional text. */
+/* Returns whether a terminal would act on a character, or show the text after it in a different
+ * order: C0 and C1 controls, line and paragraph separators, and controls of bidirectional text. */
 static bool is_control(uint32_t c)
 {
     const bool is_c0_or_c1 = c < 0x20 || (c >= 0x7f && c <= 0x9f);

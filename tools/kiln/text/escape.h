@@ -14,5 +14,5 @@ size_t character_read(const char *text, size_t available, uint32_t *ret_characte
 
 /* Returns a copy in which each control character, and each byte that is not UTF-8, is escaped, as
  * in \n, \u001b, \u202e or, for a byte, \377. The result is one line; the caller frees it. Ends the
- * tool without memory. */
+ * tool if memory runs out. */
 char *escaped(const char *text, size_t size);

@@ -20,7 +20,7 @@ json_t *json_text(const char *text, size_t size)
     if (size > (SIZE_MAX - 1) / replacement_size) {
         must(NULL);
     }
-    char *clean = must(malloc(size * replacement_size + 1));
+    owned char *clean = must(malloc(size * replacement_size + 1));
     size_t length = 0;
     for (size_t i = 0; i < size;) {
         uint32_t character;
@@ -30,9 +30,7 @@ json_t *json_text(const char *text, size_t size)
         length += next > 0 ? next : replacement_size;
         i += next > 0 ? next : 1;
     }
-    json_t *value = must(json_stringn(clean, length));
-    free(clean);
-    return value;
+    return must(json_stringn(clean, length));
 }
 
 json_t *json_text_or_null(const char *text)
@@ -52,8 +50,7 @@ void json_push(json_t *array, json_t *value)
 
 void json_print(FILE *file, json_t *value)
 {
-    char *text = must(json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY));
+    owned char *text = must(json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY));
     json_decref(value);
     fprintf(file, "%s\n", text);
-    free(text);
 }

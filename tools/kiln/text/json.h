@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Machine-readable output. All functions end the tool without memory.
+ * Machine-readable output. All functions end the tool if there is no memory.
  */
 #pragma once
 
@@ -9,13 +9,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Returns a number; one above INT64_MAX, jansson's limit, becomes INT64_MAX. */
+/* Returns a number. A number above INT64_MAX, which is jansson's limit, becomes INT64_MAX. */
 json_t *json_number(uint64_t number);
 
 /* Returns text of unknown origin: U+FFFD replaces what is not UTF-8. */
 json_t *json_text(const char *text, size_t size);
 
-/* The same for a text that ends with a zero byte; NULL becomes null. */
+/* Does the same as json_text for a text that ends with a zero byte; NULL becomes null. */
 json_t *json_text_or_null(const char *text);
 
 /* Sets a member; takes over @value. */

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "exit_code.h"
 #include "progress.h"
@@ -23,6 +24,13 @@ void must_succeed(int result)
     if (result != 0) {
         must(NULL);
     }
+}
+
+void free_owned(void *variable)
+{
+    void *allocated;
+    memcpy(&allocated, variable, sizeof allocated);
+    free(allocated);
 }
 
 char *text_of_list(const char *format, va_list arguments)

@@ -10,8 +10,13 @@
 /* Returns @allocated; ends the tool if it is NULL. */
 void *must(void *allocated);
 
-/* The same for a call that fails only without memory, and returns 0 on success. */
+/* Does the same for a call that returns 0 on success and fails only if memory runs out. */
 void must_succeed(int result);
+
+/* A variable that is declared with this is freed when it goes out of scope. Like free, this keeps
+ * errno. */
+#define owned __attribute__((cleanup(free_owned)))
+void free_owned(void *variable);
 
 /* Return the formatted text; the caller frees it. */
 char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "escape.h"
 #include "exit_code.h"
+#include "memory.h"
 #include "progress.h"
 
 /* Escapes control characters except line ends and tabs. */
@@ -20,9 +22,8 @@ static void write_text(FILE *file, const char *text, size_t size)
         while (end < size && text[end] != '\n' && text[end] != '\t') {
             end++;
         }
-        char *shown = escaped(text + i, end - i);
+        owned char *shown = escaped(text + i, end - i);
         fputs(shown, file);
-        free(shown);
         if (end < size) {
             fputc(text[end], file);
         }
@@ -34,7 +35,7 @@ void complain(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *text = NULL;
+    owned char *text = NULL;
     const int length = vasprintf(&text, format, arguments);
     va_end(arguments);
     progress_hide();
@@ -47,7 +48,15 @@ void complain(const char *format, ...)
     fputs("kiln: ", stderr);
     write_text(stderr, text, (size_t)length);
     fputc('\n', stderr);
-    free(text);
+}
+
+void end_tool(int exit_code)
+{
+    if (ferror(stdout) || fflush(stdout) != 0) {
+        complain("standard output: %s", strerror(errno));
+        exit(EXIT_IO);
+    }
+    exit(exit_code);
 }
 
 int exit_code_of(kiln_status status)
@@ -105,9 +114,8 @@ void print_lines(const char *text)
 
 void print_name(const char *text)
 {
-    char *shown = escaped(text, strlen(text));
+    owned char *shown = escaped(text, strlen(text));
     fputs(shown, stdout);
-    free(shown);
 }
 
 const char *noun_of(uint64_t count, const char *one, const char *several)
@@ -115,12 +123,12 @@ const char *noun_of(uint64_t count, const char *one, const char *several)
     return count == 1 ? one : several;
 }
 
-void format_size(uint64_t bytes, char *text)
+char *format_size(uint64_t bytes, char *text)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) {
         snprintf(text, UNIT_TEXT_SIZE, "%" PRIu64 " B", bytes);
-        return;
+        return text;
     }
     double amount = (double)bytes / 1024;
     size_t unit = 0;
@@ -129,6 +137,7 @@ void format_size(uint64_t bytes, char *text)
         unit++;
     }
     snprintf(text, UNIT_TEXT_SIZE, amount < 9.95 ? "%.1f %s" : "%.0f %s", amount, units[unit]);
+    return text;
 }
 
 /* Writes three significant digits. */
@@ -138,11 +147,11 @@ static void format_amount(double amount, const char *unit, char *text)
     snprintf(text, UNIT_TEXT_SIZE, "%.*f %s", decimals, amount, unit);
 }
 
-void format_duration(uint64_t nanoseconds, char *text)
+char *format_duration(uint64_t nanoseconds, char *text)
 {
     if (nanoseconds < 1000) {
         snprintf(text, UNIT_TEXT_SIZE, "%" PRIu64 " ns", nanoseconds);
-        return;
+        return text;
     }
     double seconds = (double)nanoseconds / 1e9;
     uint64_t whole_s = (nanoseconds + 500000000) / 1000000000;
@@ -158,9 +167,10 @@ void format_duration(uint64_t nanoseconds, char *text)
         snprintf(text, UNIT_TEXT_SIZE, "%" PRIu64 " h %" PRIu64 " min", whole_s / 3600,
                  whole_s % 3600 / 60);
     }
+    return text;
 }
 
-void format_time(int64_t unix_s, char *text)
+char *format_time(int64_t unix_s, char *text)
 {
     time_t moment = (time_t)unix_s;
     struct tm local;
@@ -168,4 +178,5 @@ void format_time(int64_t unix_s, char *text)
         strftime(text, UNIT_TEXT_SIZE, "%Y-%m-%d %H:%M:%S", &local) == 0) {
         snprintf(text, UNIT_TEXT_SIZE, "-");
     }
+    return text;
 }

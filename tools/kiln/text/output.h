@@ -14,6 +14,9 @@
 /* Writes "kiln: ", the text and a newline to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Ends the tool. If stdout could not be written, reports that and uses the exit code for it. */
+_Noreturn void end_tool(int exit_code);
+
 /* Returns the exit code for a status of the library. */
 int exit_code_of(kiln_status status);
 
@@ -23,7 +26,7 @@ int complain_of_status(const char *what, kiln_status status);
 /* Returns the text of an error of the library, or of its status if it has none. */
 const char *error_text(const kiln_error *error, kiln_status status);
 
-/* Whether stdout is a terminal on which colours are wanted. */
+/* Returns whether stdout is a terminal on which colours are wanted. */
 bool colours_wanted(void);
 
 /* Writes content of an entry, such as a source or a log, to stdout; on a terminal, control
@@ -42,11 +45,13 @@ const char *noun_of(uint64_t count, const char *one, const char *several);
 /* Size of the buffers for the texts below. */
 #define UNIT_TEXT_SIZE 32
 
+/* Each writes a text to a buffer, and returns the buffer. */
+
 /* "812 B", "1.4 MiB". */
-void format_size(uint64_t bytes, char *text);
+char *format_size(uint64_t bytes, char *text);
 
 /* "256 ms", "2.31 s", "3 min 12 s". */
-void format_duration(uint64_t nanoseconds, char *text);
+char *format_duration(uint64_t nanoseconds, char *text);
 
 /* "2031-07-24 09:15:00", local time. */
-void format_time(int64_t unix_s, char *text);
+char *format_time(int64_t unix_s, char *text);

@@ -25,7 +25,7 @@ static bool is_stdout(const struct stat *facts)
            own.st_ino == facts->st_ino;
 }
 
-/* Writes to what is not a regular file, such as a device. */
+/* Writes directly to a file that is not a regular one, such as a device. */
 static int begin_in_place(const char *path, output_file *ret_file)
 {
     int descriptor = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);

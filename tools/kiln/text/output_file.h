@@ -15,10 +15,11 @@ typedef struct output_file {
     char *temporary; /* the temporary file beside the target */
 } output_file;
 
-/* Opens a file; "-", and any other name of stdout's file, means stdout. Blocks until a process
- * reads from a named pipe. Returns EXIT_OK; after a failure, which it has reported, the exit
- * code. */
+/* Opens a file; "-" means stdout, and so does any other name of stdout's file. Blocks until a
+ * process reads from a named pipe. Returns EXIT_OK; after a failure, which it has reported, the
+ * exit code. */
 int output_file_begin(const char *path, output_file *ret_file);
 
-/* Closes the file. Gives it its name if it is complete, or removes it. Returns the same. */
+/* Closes the file. If it is complete, gives it its name; otherwise removes it. Returns what
+ * output_file_begin returns. */
 int output_file_end(output_file *file, bool is_complete);

@@ -13,6 +13,7 @@
 
 /* Used by one thread only. */
 static uint64_t done;
+static uint64_t expected; /* 0: not known */
 static uint64_t shown_ns; /* when the line was last written; 0: the line is not shown */
 
 static bool is_wanted(void)
@@ -32,6 +33,26 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+void progress_expect(uint64_t steps)
+{
+    expected = steps;
+}
+
+/* More steps than expected are a full bar. */
+static void show(const char *what)
+{
+    static const char marks[] = "########################";
+    const uint64_t width = sizeof marks - 1;
+    if (expected == 0) {
+        fprintf(stderr, "\r%" PRIu64 " %s\x1b[K", done, what);
+        return;
+    }
+    const uint64_t filled =
+        done < expected ? (uint64_t)((double)done / (double)expected * (double)width) : width;
+    fprintf(stderr, "\r[%-*.*s] %" PRIu64 " of %" PRIu64 " %s\x1b[K", (int)width, (int)filled,
+            marks, done, expected, what);
+}
+
 void progress_step(const char *what)
 {
     done++;
@@ -40,7 +61,7 @@ void progress_step(const char *what)
     }
     uint64_t now = now_ns();
     if (shown_ns == 0 || now - shown_ns >= INTERVAL_NS) {
-        fprintf(stderr, "\r%" PRIu64 " %s\x1b[K", done, what);
+        show(what);
         shown_ns = now;
     }
 }
@@ -56,5 +77,5 @@ void progress_hide(void)
 void progress_end(void)
 {
     progress_hide();
-    done = 0;
+    done = expected = 0;
 }

@@ -7,6 +7,10 @@
 
 #include <stdint.h>
 
+/* Sets the number of steps, so that a bar shows how many are left; 0: not known. The number is used
+ * until progress_end. */
+void progress_expect(uint64_t steps);
+
 /* Counts one step. @what, such as "checked", follows the count in the line. */
 void progress_step(const char *what);
 

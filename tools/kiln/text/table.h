@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables with aligned columns on stdout: cut to the width of a terminal, complete in a pipe. All
- * functions end the tool without memory.
+ * Tables with aligned columns on stdout. They are truncated to the width of a terminal, and
+ * complete in a pipe. All functions end the tool if there is no memory.
  */
 #pragma once
 
@@ -11,7 +11,7 @@ struct libscols_line;
 typedef enum column_kind {
     COLUMN_TEXT,
     COLUMN_NUMBER,   /* aligned to the right */
-    COLUMN_LONG_TEXT /* cut if the terminal is too narrow */
+    COLUMN_LONG_TEXT /* truncated if the terminal is too narrow */
 } column_kind;
 
 typedef enum text_colour { COLOUR_NONE, COLOUR_WARNING, COLOUR_ERROR } text_colour;

@@ -19,8 +19,8 @@
 static const char usage[] =
     "Usage: kiln why [--dir DIR] [--key-file FILE] [--json] DIGEST-PREFIX | --last [--trace FILE]\n"
     "\n"
-    "Explains why a build was not found: in which parts its key differs from the keys of the\n"
-    "nearest entries; or, for NVRTC, which of the files that it was made from have changed.\n"
+    "Explains why a build was not found: which of the files that it was made from have changed;\n"
+    "or in which parts its key differs from the keys of the nearest entries.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"
@@ -55,7 +55,7 @@ static void print_json(const missed_key *missed, const missed_files *files,
     json_add(object, "digest", json_text_or_null(missed->digest));
     json_add(object, "missed", time_or_null(missed->missed_s));
     json_add(object, "stored", json_text_or_null(kiln_status_name(missed->stored)));
-    json_add(object, "created", time_or_null(missed->created_s));
+    json_add(object, "created", time_or_null(kiln_entry_provenance(missed->entry).created_s));
     missed_files_to_json(files, object);
     json_add(object, "neighbours", nearest);
     json_print(stdout, object);
@@ -65,21 +65,21 @@ static void add_time(struct libscols_table *table, const char *name, int64_t uni
 {
     char text[UNIT_TEXT_SIZE];
     if (unix_s != 0) {
-        format_time(unix_s, text);
-        table_add_fact(table, name, text);
+        table_add_fact(table, name, format_time(unix_s, text));
     }
 }
 
 static void print_missed(const missed_key *missed)
 {
+    const kiln_provenance origin = kiln_entry_provenance(missed->entry);
     struct libscols_table *table = table_new_facts();
     table_add_fact(table, "digest", missed->digest);
     add_time(table, "missed", missed->missed_s);
     table_add_fact(table, "stored now",
                    missed->stored == KILN_OK ? "yes" : kiln_status_text(missed->stored));
-    add_time(table, "built", missed->created_s);
-    if (missed->name[0] != '\0') {
-        table_add_fact(table, "name", missed->name);
+    add_time(table, "built", origin.created_s);
+    if (origin.name[0] != '\0') {
+        table_add_fact(table, "name", origin.name);
     }
     table_print(table);
 }
@@ -87,11 +87,10 @@ static void print_missed(const missed_key *missed)
 static void print_neighbour(const near_entry *neighbour, const kiln_key *wanted)
 {
     char built[UNIT_TEXT_SIZE];
-    format_time(neighbour->created_s, built);
     printf("\n%.12s ", neighbour->digest);
     print_name(neighbour->name);
-    printf(", built %s, differs in %zu of %zu parts:\n", built, neighbour->parts,
-           neighbour->all_parts);
+    printf(", built %s, differs in %zu of %zu parts:\n", format_time(neighbour->created_s, built),
+           neighbour->parts, neighbour->all_parts);
     key_difference_print(neighbour->key, wanted);
 }
 
@@ -110,7 +109,8 @@ static int explain(const cache_directory *directory, const missed_key *missed,
 {
     if (!json) {
         print_missed(missed);
-        if (missed_files_print(files)) {
+        missed_files_print(files);
+        if (files->cause == CAUSE_FILES) {
             return EXIT_OK;
         }
     }
@@ -148,29 +148,21 @@ int cmd_why(int argc, char **argv)
         .options = {{.name = "last", .flag = &last}, {.name = "trace", .text = &trace}},
         .operands_max = 1,
     };
-    int exit_code;
-    if (!options_read(&line, argc, argv, &exit_code)) {
-        return exit_code;
-    }
+    options_read(&line, argc, argv);
     if (last == (line.operand_count == 1)) {
-        return options_wrong(argv[0], "give either a digest or --last");
+        options_wrong(argv[0], "give either a digest or --last");
     }
     if (trace != NULL && !last) {
-        return options_wrong(argv[0], "--trace requires --last");
+        options_wrong(argv[0], "--trace requires --last");
     }
-    cache_directory directory;
-    exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
-    if (exit_code != EXIT_OK) {
-        return exit_code;
-    }
+    owned_directory directory = directory_open(line.directory, KILN_STORE_READONLY);
     missed_key missed;
-    exit_code = find_missed(&directory, line.operands[0], trace, &missed);
+    int exit_code = find_missed(&directory, line.operands[0], trace, &missed);
     if (exit_code == EXIT_OK) {
         missed_files files = missed_files_find(&missed, trace);
         exit_code = explain(&directory, &missed, &files, line.json);
         missed_files_free(&files);
         missed_key_free(&missed);
     }
-    directory_close(&directory);
     return exit_code;
 }

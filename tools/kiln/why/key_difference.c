@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../entry/key_part.h"
@@ -27,8 +26,8 @@ static bool has_lines(const kiln_key_part *part)
     return key_part_is_text(part) && part->size > 0 && memchr(part->bytes, '\n', part->size);
 }
 
-/* Whether both sides are texts that are compared line by line. Short texts are shown in full
- * instead. */
+/* Returns whether both sides are texts that are compared line by line. Short texts are shown in
+ * full instead. */
 static bool are_comparable(const kiln_key_part *there, const kiln_key_part *wanted)
 {
     return there != NULL && wanted != NULL && key_part_is_text(there) && key_part_is_text(wanted) &&
@@ -57,7 +56,7 @@ static part_place find_difference(const kiln_key_part *a, const kiln_key_part *b
     return place;
 }
 
-/* Returns what one side has there, a piece of one line; the caller frees it. */
+/* Returns one side's text at that place, which is a piece of one line; the caller frees it. */
 static char *excerpt(const kiln_key_part *part, const part_place *place)
 {
     const char *bytes = part->bytes;
@@ -92,14 +91,12 @@ static void add_lines(struct libscols_table *table, const kiln_key_part *there,
                       const kiln_key_part *wanted)
 {
     const part_place place = find_difference(there, wanted);
-    char *change = has_lines(there) || has_lines(wanted) ? text_of("line %" PRIu64, place.line)
-                                                         : text_of("changed");
-    char *before = excerpt(there, &place);
-    char *after = excerpt(wanted, &place);
+    owned char *change = has_lines(there) || has_lines(wanted)
+                             ? text_of("line %" PRIu64, place.line)
+                             : text_of("changed");
+    owned char *before = excerpt(there, &place);
+    owned char *after = excerpt(wanted, &place);
     add_row(table, wanted->name, change, before, after);
-    free(change);
-    free(before);
-    free(after);
 }
 
 static int add_part(void *user, kiln_key_change change, const kiln_key_part *there,
@@ -110,12 +107,10 @@ static int add_part(void *user, kiln_key_change change, const kiln_key_part *the
         add_lines(table, there, wanted);
         return 0;
     }
-    char *before = there == NULL ? NULL : key_part_value(there);
-    char *after = wanted == NULL ? NULL : key_part_value(wanted);
+    owned char *before = there == NULL ? NULL : key_part_value(there);
+    owned char *after = wanted == NULL ? NULL : key_part_value(wanted);
     add_row(table, wanted != NULL ? wanted->name : there->name, change_names[change],
             before == NULL ? "-" : before, after == NULL ? "-" : after);
-    free(before);
-    free(after);
     return 0;
 }
 

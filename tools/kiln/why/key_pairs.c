@@ -56,7 +56,8 @@ static int collect_file(void *user, kiln_key_change change, const kiln_key_part 
     return 0;
 }
 
-/* Removes the file of the same name from the list and returns it; false if there is none. */
+/* Removes the file of the same name from the list and stores it in @ret_there. Returns false if
+ * there is none. */
 static bool take_file(part_pairing *pairing, const kiln_key_part *wanted, kiln_key_part *ret_there)
 {
     for (size_t i = 0; i < pairing->count; i++) {
@@ -80,7 +81,7 @@ static int report_pair(void *user, kiln_key_change change, const kiln_key_part *
         return pairing->report(pairing->user, change, there, wanted);
     }
     if (wanted == NULL) {
-        return 0; /* the remaining ones are reported at the end */
+        return 0; /* the remaining files are reported at the end */
     }
     if (!take_file(pairing, wanted, &file)) {
         return pairing->report(pairing->user, KILN_KEY_ADDED, NULL, wanted);

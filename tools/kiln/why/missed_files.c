@@ -49,6 +49,34 @@ static char *find_note(FILE *trace, const char *digest)
     return cause;
 }
 
+static bool has_changed(const input_files_reading *made)
+{
+    bool has = false;
+    for (size_t i = 0; i < made->count; i++) {
+        has |= made->results[i].changed > 0;
+    }
+    return has;
+}
+
+/* Infers the cause of a miss. A miss does not change an entry, so an entry that is older than the
+ * miss already existed at that time, unless it came from a different store later. A second result
+ * is added only by a build that found different files, or that folded constants in a different way.
+ * If files have changed and the entry was made in the same second as the miss, it is unknown which
+ * of them came first. */
+static missed_cause find_cause(const missed_key *missed, const missed_files *files)
+{
+    const bool has_several = files->made.count > 1, changed = has_changed(&files->made);
+    const bool is_dated = missed->entry != NULL && missed->missed_s != 0;
+    const int64_t created_s = is_dated ? kiln_entry_provenance(missed->entry).created_s : 0;
+    const bool was_there = is_dated && created_s < missed->missed_s;
+    const bool came_later =
+        is_dated && (changed ? created_s > missed->missed_s : created_s >= missed->missed_s);
+    if (files->traced != NULL || ((has_several || was_there) && changed)) {
+        return CAUSE_FILES;
+    }
+    return came_later && !has_several ? CAUSE_FIRST_BUILD : CAUSE_UNKNOWN;
+}
+
 missed_files missed_files_find(const missed_key *missed, const char *trace)
 {
     missed_files files = {0};
@@ -58,55 +86,64 @@ missed_files missed_files_find(const missed_key *missed, const char *trace)
         fclose(file);
     }
     if (missed->entry != NULL) {
-        files.made = made_from_read(missed->entry);
+        files.made = input_files_read(missed->entry);
     }
+    files.cause = find_cause(missed, &files);
     return files;
 }
 
 void missed_files_free(missed_files *files)
 {
-    made_from_free(&files->made);
+    input_files_free(&files->made);
     free(files->traced);
     files->traced = NULL;
 }
 
-static void print_line(char *line)
+static bool any_differs(const input_files_reading *made)
 {
-    print_lines(line);
-    free(line);
+    bool differs = false;
+    for (size_t i = 0; i < made->count; i++) {
+        differs |= made->results[i].changed + made->results[i].unknown > 0;
+    }
+    return differs;
 }
 
-bool missed_files_print(const missed_files *files)
+void missed_files_print(const missed_files *files)
 {
-    const made_from_reading *made = &files->made;
-    size_t changed = 0, unknown = 0;
-    for (size_t i = 0; i < made->count; i++) {
-        changed += made->results[i].changed > 0;
-        unknown += made->results[i].unknown > 0;
-    }
-    if (files->traced == NULL && changed + unknown == 0) {
-        return false;
-    }
-    putchar('\n');
+    static const char *const causes[] = {
+        [CAUSE_UNKNOWN] = "",
+        [CAUSE_FILES] = "An entry with this key was there, but was made from different files.\n",
+        [CAUSE_FIRST_BUILD] =
+            ("This was the first build with these inputs, or its earlier entry had been removed\n"
+             "or could not be read. The result has been stored since.\n"),
+    };
+    const input_files_reading *made = &files->made;
+    const bool differs = files->traced != NULL || any_differs(made);
+    printf("%s%s", differs || files->cause != CAUSE_UNKNOWN ? "\n" : "", causes[files->cause]);
     if (files->traced != NULL) {
-        print_line(text_of("when the build was requested, %s had changed\n", files->traced));
+        owned char *line = text_of("when the build was requested, %s had changed\n", files->traced);
+        print_lines(line);
     }
-    for (size_t i = 0; i < made->count; i++) {
-        char *state = made_from_state(&made->results[i]);
-        print_line(text_of("result %zu of %zu: %s\n", i + 1, made->count, state));
-        free(state);
+    for (size_t i = 0; differs && i < made->count; i++) {
+        owned char *state = input_files_state(&made->results[i]);
+        owned char *line = text_of("result %zu of %zu: %s\n", i + 1, made->count, state);
+        print_lines(line);
     }
-    made_from_print_place(made);
-    /* An entry has a second result because the files had changed since the first. */
-    return files->traced != NULL || (changed > 0 && made->count > 1);
+    input_files_print_place(made);
 }
 
 void missed_files_to_json(const missed_files *files, json_t *object)
 {
+    static const char *const causes[] = {
+        [CAUSE_UNKNOWN] = NULL,
+        [CAUSE_FILES] = "files",
+        [CAUSE_FIRST_BUILD] = "first_build",
+    };
+    json_add(object, "cause", json_text_or_null(causes[files->cause]));
     if (files->traced != NULL) {
         json_add(object, "made_from_another", json_text_or_null(files->traced));
     }
     if (files->made.count > 0) {
-        json_add(object, "results", made_from_to_json(&files->made, false));
+        json_add(object, "results", input_files_to_json(&files->made, false));
     }
 }

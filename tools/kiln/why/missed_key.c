@@ -12,31 +12,16 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 
-static int read_wanted(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
-{
-    missed_key *missed = user;
-    if (strcmp(digest, missed->digest) != 0) {
-        return 0;
-    }
-    kiln_entry *entry = NULL;
-    missed->stored = kiln_item_read(item, &entry);
-    if (missed->stored == KILN_OK) {
-        kiln_key_release(&missed->key);
-        missed->key = kiln_key_retain(kiln_entry_key(entry));
-        missed->created_s = info->created_s;
-        free(missed->name);
-        missed->name = must(strdup(info->name));
-        missed->entry = entry;
-    }
-    return 1;
-}
-
 /* Looks for an entry. Its key is complete, while the key of a recorded miss is stripped. */
 static kiln_status look_for_entry(const cache_directory *directory, missed_key *missed)
 {
-    missed->stored = KILN_MISS;
-    missed->name = must(strdup(""));
-    return walk_items(directory->store, read_wanted, missed);
+    const kiln_status status =
+        walk_to_entry(directory->store, missed->digest, &missed->stored, &missed->entry);
+    if (missed->entry != NULL) {
+        kiln_key_release(&missed->key);
+        missed->key = kiln_key_retain(kiln_entry_key(missed->entry));
+    }
+    return status;
 }
 
 /* Reads the last miss that was recorded. */
@@ -129,10 +114,7 @@ static int resolve(const cache_directory *directory, const store_listing *listin
 
 int missed_key_of_digest(const cache_directory *directory, const char *text, missed_key *ret_missed)
 {
-    digest_prefix prefix;
-    if (!digest_prefix_parse(text, &prefix)) {
-        return EXIT_USAGE;
-    }
+    const digest_prefix prefix = digest_prefix_parse(text);
     store_listing listing;
     kiln_status status = listing_read(directory->store, &listing);
     if (status != KILN_OK) {
@@ -189,6 +171,4 @@ void missed_key_free(missed_key *missed)
 {
     kiln_key_release(&missed->key);
     kiln_entry_release(&missed->entry);
-    free(missed->name);
-    missed->name = NULL;
 }

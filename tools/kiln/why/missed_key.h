@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The key that `kiln why` explains, of an entry or of the last miss, with what is known about
- * it.
+ * The key that `kiln why` explains, with what is known about it. It is the key of an entry or of
+ * the last miss.
  */
 #pragma once
 
@@ -13,22 +13,22 @@
 typedef struct missed_key {
     kiln_key *key;
     char digest[KILN_DIGEST_TEXT_SIZE];
-    kiln_status stored; /* KILN_OK: its entry is there now; KILN_MISS; or the error of reading it */
-    int64_t missed_s;   /* when the last miss was recorded; 0: this key is not it */
-    int64_t created_s;  /* when its entry was made; 0: there is none */
-    char *name;         /* the entry's name, or "" */
-    kiln_entry *entry;  /* the entry; NULL: there is none */
+    kiln_status stored; /* KILN_OK: its entry is stored now; KILN_MISS; or the error of reading the
+                           entry */
+    int64_t missed_s;   /* when the last miss was recorded; 0: this key is not that of the last
+                           miss */
+    kiln_entry *entry;  /* NULL: there is none */
 } missed_key;
 
-/* The key of an entry or of the last miss, by a prefix of its digest. Each of these functions
+/* Finds the key of an entry or of the last miss, by a prefix of its digest. Each of these functions
  * returns EXIT_OK. After a failure, which it has reported, it returns the exit code. */
 int missed_key_of_digest(const cache_directory *directory, const char *prefix,
                          missed_key *ret_missed);
 
-/* The key of the last miss that was recorded in the store. */
+/* Finds the key of the last miss that was recorded in the store. */
 int missed_key_of_last(const cache_directory *directory, missed_key *ret_missed);
 
-/* The key of the last miss in a trace (KILN_TRACE). */
+/* Finds the key of the last miss in a trace (KILN_TRACE). */
 int missed_key_of_trace(const cache_directory *directory, const char *trace,
                         missed_key *ret_missed);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../store/walk.h"
 #include "../text/memory.h"
 #include "../text/progress.h"
 #include "key_pairs.h"
@@ -109,20 +110,14 @@ static void compare(neighbour_search *search, const kiln_item_info *info, const 
     insert(&search->found, &candidate);
 }
 
-static int visit(void *user, kiln_item *item)
+static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
     neighbour_search *search = user;
-    kiln_item_info info = {.struct_size = sizeof info};
-    char digest[KILN_DIGEST_TEXT_SIZE];
-    progress_step("compared");
-    if (kiln_item_get_info(item, &info) != KILN_OK || info.state != KILN_OK ||
-        info.kind == KILN_ENTRY_REQUEST) {
-        return 0;
-    }
-    kiln_digest_format(&info.digest, digest);
     kiln_entry *entry = NULL;
-    if (strcmp(digest, search->digest) != 0 && kiln_item_read(item, &entry) == KILN_OK) {
-        compare(search, &info, digest, entry);
+    progress_step("compared");
+    if (info->state == KILN_OK && info->kind != KILN_ENTRY_REQUEST &&
+        strcmp(digest, search->digest) != 0 && kiln_item_read(item, &entry) == KILN_OK) {
+        compare(search, info, digest, entry);
     }
     kiln_entry_release(&entry);
     return 0;
@@ -132,7 +127,7 @@ kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *
                             near_entries *ret_neighbours)
 {
     neighbour_search search = {.key = key, .digest = digest};
-    kiln_status status = kiln_store_each(store, visit, &search);
+    kiln_status status = walk_items(store, visit, &search);
     progress_end();
     if (status != KILN_OK) {
         neighbours_free(&search.found);

@@ -16,9 +16,9 @@ typedef struct near_entry {
     char digest[KILN_DIGEST_TEXT_SIZE];
     char *name, *device;
     int64_t created_s;
-    size_t parts;     /* how many differ */
-    size_t all_parts; /* how many there are in either key */
-    uint64_t bytes;   /* roughly how many differ: the distance */
+    size_t parts;     /* how many parts differ */
+    size_t all_parts; /* how many parts there are in either key */
+    uint64_t bytes;   /* roughly how many bytes differ: the distance */
 } near_entry;
 
 typedef struct near_entries {

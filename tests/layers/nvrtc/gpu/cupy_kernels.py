@@ -12,7 +12,7 @@ try:
     import cupy
     import numpy
     COUNT = cupy.cuda.runtime.getDeviceCount()
-except Exception as error:  # which exception CuPy raises depends on what is missing
+except Exception as error:  # the exception depends on what is missing
     print(f"skipped: {error}")
     sys.exit(77)
 

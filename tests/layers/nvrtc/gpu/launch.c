@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program without knowledge of Kiln. It compiles a kernel with NVRTC, loads the CUBIN with the
- * CUDA driver, launches it and checks the results. Both libraries are opened at run time. Prints
- * the time of each step in milliseconds, and a digest of the results, on stderr.
+ * A program that knows nothing about Kiln. It compiles a kernel with NVRTC, loads the CUBIN with
+ * the CUDA driver, launches it and checks the results. Both libraries are opened at run time.
+ * Prints the time of each step in milliseconds, and a digest of the results, on stderr.
  *
  * usage: launch LIBNVRTC KERNELS [save|load FOLDER]
  *   save  writes each CUBIN to an existing folder; load  reads them from there itself
  *
- * With WAIT_FOR_START it prints "ready" when it could compile, and continues at the end of its
- * input. Exits with 77 if there is no GPU.
+ * With WAIT_FOR_START it prints "ready" once it can compile, and continues at the end of its input.
+ * Exits with 77 if there is no GPU.
  */
 #include <dlfcn.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * usage: ops LIBNVRTC [code]
  *   code  programs are code only: nothing is loaded or launched, and no GPU is needed
  *
- * Exits with 77 if there is no GPU, and with 3 if NVRTC cannot be watched: then a program is built
- * but not captured.
+ * Exits with 77 if there is no GPU, and with 3 if NVRTC cannot be watched, for example under
+ * `kiln run`: then a program is built but not captured.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -89,15 +89,15 @@ static kiln_entry *make_entry(const kiln_capture *captured, const kiln_key *key)
     return entry;
 }
 
-/* Prints where a function of NVRTC is: a library before it may be the reason that it is not
- * known. */
+/* Prints which library defines a function of NVRTC. If a different library defines it, the device
+ * ops cannot watch NVRTC. */
 static void say_where(const char *nvrtc, const char *name)
 {
     void *library = dlopen(nvrtc, RTLD_NOW | RTLD_NOLOAD);
     void *function = library ? dlsym(library, name) : NULL;
     Dl_info place = {0};
     if (!function || !dladdr(function, &place)) {
-        place.dli_fname = "an object that the loader does not know";
+        place.dli_fname = "an unknown object";
     }
     fprintf(stderr, "%s is in %s\n", name, place.dli_fname);
 }
@@ -114,22 +114,35 @@ static void check_kiln(kiln_status status, const char *what, const kiln_error *e
     exit(1);
 }
 
-/* Returns NULL if NVRTC cannot be watched. */
+/* Returns NULL if NVRTC cannot be watched; @error then says so. */
 static kiln_key *make_key(kiln_nvrtc_device *device, const kiln_program_source *source,
-                          const char *nvrtc)
+                          const char *nvrtc, kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
     kiln_key *key = NULL;
-    kiln_error error = {.struct_size = sizeof error};
     check(kiln_key_builder_new(&builder), "kiln_key_builder_new");
-    check_kiln(kiln_nvrtc_ops()->identity(device, builder), "identity", &error, nvrtc);
-    const kiln_status status = kiln_nvrtc_ops()->describe(device, source, builder, &error);
-    if (status != KILN_E_UNSUPPORTED || !strstr(error.text, "watched")) {
-        check_kiln(status, "describe", &error, nvrtc);
+    check_kiln(kiln_nvrtc_ops()->identity(device, builder), "identity", error, nvrtc);
+    const kiln_status status = kiln_nvrtc_ops()->describe(device, source, builder, error);
+    if (status != KILN_E_UNSUPPORTED || !strstr(error->text, "watched")) {
+        check_kiln(status, "describe", error, nvrtc);
         check(kiln_key_builder_finish(builder, &key), "kiln_key_builder_finish");
     }
     kiln_key_builder_free(&builder);
     return key;
+}
+
+/* If a result cannot be captured, a request for its revision reports the reason. */
+static void check_captured(kiln_nvrtc_device *device, const kiln_program_source *source,
+                           kiln_status status, kiln_status expected)
+{
+    if (status == expected) {
+        return;
+    }
+    uint64_t revision = 0;
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_nvrtc_ops()->revision(device, source, &revision, &error);
+    fprintf(stderr, "capture: %s: %s\n", kiln_status_name(status), error.text);
+    exit(1);
 }
 
 /* Launches the kernel of a loaded program, if there is a GPU. */
@@ -175,14 +188,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
-    kiln_key *key = make_key(device, &source, argv[1]);
+    kiln_key *key = make_key(device, &source, argv[1], &error);
     check(ops->build(device, &source, &program, &log), "build");
     launch_if_loaded(device, program, is_loaded);
-    check(ops->capture(device, program, &captured) != (key ? KILN_OK : KILN_E_UNSUPPORTED),
-          "capture");
+    check_captured(device, &source, ops->capture(device, program, &captured),
+                   key ? KILN_OK : KILN_E_UNSUPPORTED);
     ops->release_program(device, program);
     if (!key) {
-        puts("built, and not kept");
+        printf("built, and not kept: %s\n", error.text);
         return 3;
     }
 

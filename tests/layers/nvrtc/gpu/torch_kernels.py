@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's kernels that NVRTC compiles. Exits with 77 if there is no GPU or no PyTorch."""
+"""Runs PyTorch's kernels that NVRTC compiles. Exits with 77 if there is no GPU or no PyTorch."""
 
 import hashlib
 import sys
@@ -11,7 +11,7 @@ try:
     import torch
     if not torch.cuda.is_available():
         raise RuntimeError("no GPU")
-except Exception as error:  # which exception is raised depends on what is missing
+except Exception as error:  # the exception depends on what is missing
     print(f"skipped: {error}")
     sys.exit(77)
 

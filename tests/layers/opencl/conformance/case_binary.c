@@ -82,7 +82,7 @@ static void supplied(void)
     scene_close(&in);
 }
 
-/* At the same time as the program of the same source. */
+/* Uses a program from a binary while the program from its source exists too. */
 static void beside_its_source(void)
 {
     scene in = scene_open();
@@ -125,7 +125,7 @@ static void refused(void)
     say_status(status, "no device");
     program = clCreateProgramWithBinary(NULL, 1, &in.device, &size, &bytes, &state, &status);
     say_status(status, "no context");
-    check(program == NULL, "no program comes with an error");
+    check(program == NULL, "an error returns no program");
     scene_close(&in);
 }
 
@@ -147,7 +147,7 @@ static void built_in(void)
         QUERY(CL_PROGRAM_KERNEL_NAMES, VALUE_TEXT),
     };
     if (runtime_is_intel()) {
-        say("left out: releasing a program of unknown built-in kernels crashes this runtime");
+        say("skipped: releasing a program of unknown built-in kernels crashes this runtime");
         return;
     }
     scene in = scene_open();

@@ -107,8 +107,8 @@ static void failure(void)
     scene_close(&in);
 }
 
-/* An option decides whether the source compiles. What a rebuild after a failure does depends on the
- * runtime; it must do the same under a layer. */
+/* An option decides whether the source compiles. The effect of a rebuild after a failure depends on
+ * the runtime, and must be the same under a layer. */
 static void good_after_failure(void)
 {
     static const char either[] =
@@ -147,12 +147,12 @@ static void unknown_options(void)
     scene_close(&in);
 }
 
-/* What a notification saw. */
+/* The arguments and the thread of a notification. */
 typedef struct notice {
     cl_program expected;
     cl_device_id device;
     pthread_t caller;
-    int returned; /* set when the call has returned */
+    int returned; /* set once the call has returned */
     int count;
     int same_program;
     int same_thread;
@@ -174,8 +174,8 @@ static void CL_CALLBACK notified(cl_program program, void *user)
     __atomic_fetch_add(&note->count, 1, __ATOMIC_RELEASE);
 }
 
-/* A call may return before its notification. Waits at most 10 s until a build in the background has
- * ended, and a little for a second notification. */
+/* Writes how a notification was made. A call may return before its notification: waits at most 10 s
+ * for the end of a build in the background, and a little for a second notification. */
 static void say_notice(notice *note, cl_int status, const char *what)
 {
     __atomic_store_n(&note->returned, 1, __ATOMIC_RELEASE);
@@ -213,7 +213,7 @@ static void callback(void)
     scene_close(&in);
 }
 
-/* What an application may do in the callback: the program is ready by then. */
+/* Uses the program inside the callback of its build. The program is complete then. */
 static void CL_CALLBACK uses_program(cl_program program, void *user)
 {
     cl_uint count = 99;

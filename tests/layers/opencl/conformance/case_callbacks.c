@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an application may do in the callback of a build: build again, in this thread or a different
- * one, and wait for other builds. The cache must still store only what the first build made.
+ * A callback of a build that builds again, in this thread or a different one, and waits for other
+ * builds. The cache must still store only the result of the first build.
  */
 #include "conformance.h"
 
@@ -14,7 +14,7 @@ enum { PATIENCE_SECONDS = 20 };
 static const char based[] =
     "__kernel void f(__global int *out) { out[get_global_id(0)] = BASE + get_global_id(0); }\n";
 
-/* A build that a callback does, or makes a different thread do. */
+/* A build that a callback starts, in its thread or in a different one. */
 typedef struct second_build {
     cl_program program; /* the program to build */
     const char *options;
@@ -36,7 +36,7 @@ static void *build_when_wanted(void *user)
     return NULL;
 }
 
-/* A program that was never built before must give what its options say. */
+/* Checks that a new program is built with its own options. */
 static void check_new_program(const scene *in, const char *options, int first)
 {
     cl_program program = program_of(in->context, based, "N");
@@ -53,7 +53,7 @@ static void CL_CALLBACK builds_itself(cl_program program, void *user)
     build_second(second);
 }
 
-/* Returns only when the other thread has built. */
+/* Returns only once the other thread has built. */
 static void CL_CALLBACK waits_for_thread(cl_program program, void *user)
 {
     pthread_t thread;
@@ -68,7 +68,7 @@ static void CL_CALLBACK waits_for_thread(cl_program program, void *user)
 static void rebuild_while_notified(void(CL_CALLBACK *notified)(cl_program, void *))
 {
     if (!runtime_is_intel()) {
-        say("left out: this runtime may not allow it");
+        say("skipped: this runtime may not allow it");
         return;
     }
     scene in = scene_open();
@@ -106,12 +106,11 @@ static void CL_CALLBACK signals(cl_program program, void *user)
     sem_post(&second->wanted);
 }
 
-/* Whether the thread's build overlaps the end of the first is a matter of chance, and so is its
- * status. */
+/* The thread's build may overlap the end of the first one or not, so its status varies. */
 static void rebuild_by_signalled_thread(void)
 {
     if (!runtime_is_intel()) {
-        say("left out: this runtime may not allow it");
+        say("skipped: this runtime may not allow it");
         return;
     }
     scene in = scene_open();

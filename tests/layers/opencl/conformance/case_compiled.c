@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiled programs: what they answer, and what happens if something other than a link is done with
- * them.
+ * Compiled programs: their answers to queries, and the effects of calls other than links on them.
  */
 #include "conformance.h"
 
@@ -32,7 +31,7 @@ static void compile(cl_program program, cl_program header, const char *options)
                handle_name(program), handle_name(header), options != NULL ? options : "NULL");
 }
 
-/* A program that is compiled with a header, which is removed afterwards. */
+/* Compiles a program with a header, and then removes the header. */
 static cl_program compiled_of(const scene *in, const char *source, const char *header,
                               const char *options, const char *name)
 {
@@ -45,8 +44,8 @@ static cl_program compiled_of(const scene *in, const char *source, const char *h
     return program;
 }
 
-/* A program whose inputs no cache can know, since it was compiled twice. The driver does its
- * links. */
+/* Makes a program whose inputs a cache cannot know, because it was compiled twice. So the driver
+ * has to link it. */
 static cl_program base_of_the_driver(const scene *in)
 {
     cl_program base = compiled_of(in, base_source, NULL, "-DONCE", "W");
@@ -119,7 +118,7 @@ static void answers(void)
     scene_close(&in);
 }
 
-/* Each query goes to a separate program. */
+/* Makes each query on a separate program. */
 static void other_questions(void)
 {
     static const query of_program[] = {
@@ -141,7 +140,7 @@ static void other_questions(void)
         } else if (i < COUNT(of_program) + COUNT(of_build)) {
             probe(ask_build, &of, &of_build[i - COUNT(of_program)]);
         } else if (!runtime_is_pocl()) {
-            /* PoCL makes one and crashes. */
+            /* PoCL creates the kernel and crashes. */
             kernel_of(program, "f", "K");
         }
         ask_what_is_compiled(&in, program);
@@ -237,7 +236,8 @@ static void compiled_again(void)
     scene_close(&in);
 }
 
-/* The driver links, twice, a part that was found and one that it compiled. */
+/* The driver links two programs twice: one whose link was found, and one that it compiled
+ * itself. */
 static void links_of_the_driver(void)
 {
     scene in = scene_open();
@@ -310,7 +310,7 @@ static void lifetime(void)
     scene_close(&in);
 }
 
-/* If kernels do not count as references, a released program is no longer a header. */
+/* If kernels do not retain their program, a released program can't be used as a header any more. */
 static void header_released(void)
 {
     static const char header_and_kernel[] =
@@ -319,7 +319,7 @@ static void header_released(void)
         "#endif\n";
     scene in = scene_open();
     if (!runtime_is_intel()) {
-        say("left out: this runtime may read a released header");
+        say("skipped: this runtime may read a released header");
         scene_close(&in);
         return;
     }
@@ -442,14 +442,12 @@ static void notifications(void)
 
 /* ---- threads ---- */
 
-enum { THREADS = 8 };
-
 typedef struct worker {
     pthread_t thread;
     pthread_barrier_t *start;
     scene in;
-    cl_program base;  /* shared by all */
-    int is_at_driver; /* no cache can know its links */
+    cl_program base;  /* the same program for all threads */
+    int is_at_driver; /* the base's inputs are unknown, so no cache can answer its links */
     int number;
     int status_worst;
     int value;
@@ -488,8 +486,8 @@ static void *compile_and_link(void *user)
     return NULL;
 }
 
-/* The same program in each thread. A driver refuses a compile while one is running, and may refuse
- * later ones. */
+/* Compiles the same program in each thread. A driver refuses a compile of a program while another
+ * compile of it is running, and may refuse later ones. */
 static void *compile_one(void *user)
 {
     worker *self = user;
@@ -498,18 +496,18 @@ static void *compile_one(void *user)
     return NULL;
 }
 
-static void run_workers(const scene *in, cl_program base, int is_at_driver, worker workers[THREADS],
-                        void *(*work)(void *))
+static void run_workers(const scene *in, cl_program base, int is_at_driver,
+                        worker workers[THREADS_MAX], void *(*work)(void *))
 {
     pthread_barrier_t start;
-    pthread_barrier_init(&start, NULL, THREADS);
-    for (int i = 0; i < THREADS; i++) {
+    pthread_barrier_init(&start, NULL, (unsigned)setting.threads);
+    for (int i = 0; i < setting.threads; i++) {
         workers[i] = (worker){
             .start = &start, .in = *in, .base = base, .is_at_driver = is_at_driver, .number = i};
         workers[i].in.queue = queue_open(in->context, in->device);
         pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     }
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < setting.threads; i++) {
         pthread_join(workers[i].thread, NULL);
         clReleaseCommandQueue(workers[i].in.queue);
     }
@@ -518,9 +516,9 @@ static void run_workers(const scene *in, cl_program base, int is_at_driver, work
 
 static void threads_with(const scene *in, cl_program base, int is_at_driver)
 {
-    worker workers[THREADS];
+    worker workers[THREADS_MAX];
     run_workers(in, base, is_at_driver, workers, compile_and_link);
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < setting.threads; i++) {
         check(workers[i].status_worst == CL_SUCCESS && workers[i].value == 400 + i / 2,
               "thread %d: %s, %d", i, status_name(workers[i].status_worst), workers[i].value);
     }
@@ -531,7 +529,7 @@ static void threads(void)
 {
     scene in = scene_open();
     if (runtime_is_pocl()) {
-        say("left out: this runtime's linker is for one thread");
+        say("skipped: this runtime's linker is for one thread");
     } else {
         cl_program base = compiled_of(&in, base_source, NULL, "-DTHREADS", "V");
         threads_with(&in, base, 0);
@@ -544,12 +542,12 @@ static void threads_at_the_driver(void)
 {
     scene in = scene_open();
     if (runtime_is_pocl()) {
-        say("left out: this runtime's linker is for one thread");
+        say("skipped: this runtime's linker is for one thread");
         scene_close(&in);
         return;
     }
     for (int i = 0; i < 2; i++) {
-        worker workers[THREADS];
+        worker workers[THREADS_MAX];
         char options[64];
         snprintf(options, sizeof options, "-DROUND=%d", i);
         cl_program base = compiled_of(&in, base_source, NULL, options, "V");
@@ -557,7 +555,7 @@ static void threads_at_the_driver(void)
         cl_program one = program_of(in.context, base_source, "X");
         run_workers(&in, one, 0, workers, compile_one);
         int successes = 0;
-        for (int k = 0; k < THREADS; k++) {
+        for (int k = 0; k < setting.threads; k++) {
             successes += workers[k].status_worst == CL_SUCCESS;
         }
         check(successes > 0, "one thread compiles");
@@ -570,10 +568,10 @@ static void threads_at_the_driver(void)
 
 const conformance_case compiled_cases[] = {
     {"compiled.answers", answers, 0},
-    {"compiled.other-questions", other_questions, 1},
+    {"compiled.other-queries", other_questions, 1},
     {"compiled.binaries", binaries, 0},
     {"compiled.built", built, 0},
-    {"compiled.again", compiled_again, 0},
+    {"compiled.twice", compiled_again, 0},
     {"compiled.links-of-the-driver", links_of_the_driver, 0},
     {"compiled.links-that-fail", links_that_fail, 0},
     {"compiled.libraries", libraries, 0},

@@ -12,7 +12,7 @@
 static const char based[] =
     "__kernel void f(__global int *out) { out[get_global_id(0)] = BASE + get_global_id(0); }\n";
 
-/* A context of two sub-devices, with a queue on each. */
+/* A context with two sub-devices, and a queue on each of them. */
 typedef struct pair {
     cl_device_id devices[2];
     cl_context context;
@@ -23,7 +23,7 @@ static int pair_open(pair *opened)
 {
     cl_int status;
     if (split_device(opened->devices) != 2) {
-        say("left out: the device does not split in two");
+        say("skipped: the device does not split in two");
         return 0;
     }
     opened->context = clCreateContext(NULL, 2, opened->devices, NULL, NULL, &status);
@@ -43,7 +43,7 @@ static void pair_close(pair *opened)
         clFinish(opened->on[i].queue);
         clReleaseCommandQueue(opened->on[i].queue);
     }
-    /* PoCL releases what a command held a moment after its event. */
+    /* PoCL releases a command's references shortly after the command's event. */
     for (int i = 0; i < 100 && context_references(opened->context) > 1; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
@@ -113,7 +113,8 @@ static void all_devices(void)
     pair_close(&in);
 }
 
-/* One device, then the other, then both: the runtime decides whether the earlier builds stay. */
+/* Builds for one device, then for the other, then for both. Whether the earlier builds remain
+ * depends on the runtime. */
 static void subsets(void)
 {
     pair in;
@@ -210,7 +211,7 @@ static void in_a_sub_device(void)
     }
 }
 
-/* The same program for a device and for its part. */
+/* Builds the same program for a device and for its sub-device. */
 static void root_then_part(void)
 {
     const cl_device_partition_property equally[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
@@ -262,7 +263,7 @@ static void on_each_platform(void)
     name_handle(setting.device, "D");
 }
 
-/* Contexts and programs of all platforms at the same time. */
+/* Uses contexts and programs of all platforms at the same time. */
 static void platforms_at_once(void)
 {
     enum { MAX = 4 };
@@ -297,7 +298,7 @@ const conformance_case device_cases[] = {
     {"devices.one-of-two", one_of_two, 1},
     {"devices.binaries", binaries_of_two, 0},
     {"devices.sub-device", in_a_sub_device, 1},
-    {"devices.root-then-part", root_then_part, 1},
+    {"devices.root-then-sub-device", root_then_part, 1},
     {"devices.each-platform", on_each_platform, 1},
     {"devices.platforms-at-once", platforms_at_once, 1},
     {NULL, NULL, 0},

@@ -129,8 +129,8 @@ static void of_a_context(void)
     scene_close(&in);
 }
 
-/* Programs are created and released, so that their addresses are reused: by different programs, and
- * by ones that are never built. None of them may see anything of the earlier ones. */
+/* Creates and releases programs, so that their addresses are reused by different programs and by
+ * programs that are never built. No program may show anything of an earlier one. */
 static void cycles(void)
 {
     enum { DISTINCT = 4, BUILT_ONE_IN = 4 };
@@ -173,7 +173,7 @@ static void cycles(void)
 const conformance_case handle_cases[] = {
     {"handles.program", of_a_program, 1},
     {"handles.kernels", of_kernels, 1},
-    {"handles.program-goes-first", program_goes_first, 1},
+    {"handles.program-released-first", program_goes_first, 1},
     {"handles.context", of_a_context, 1},
     {"handles.cycles", cycles, 1},
     {NULL, NULL, 0},

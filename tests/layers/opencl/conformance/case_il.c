@@ -91,7 +91,7 @@ static void il(void)
 
 static void il_misuse(void)
 {
-    static const char noise[] = "this is no module, whatever else it may be";
+    static const char noise[] = "this is not a module";
     if (!il_is_supported()) {
         return;
     }
@@ -117,7 +117,7 @@ static void set_and_say(cl_program program, cl_uint id, size_t size, const void 
                "set constant %u of %s, %zu bytes", id, handle_name(program), size);
 }
 
-/* The result follows the constant that was set before the build. */
+/* The result depends on the constant that was set before the build. */
 static void constants(void)
 {
     static const int bases[] = {500, 77, 600, 500};
@@ -141,7 +141,7 @@ static void constants(void)
     scene_close(&in);
 }
 
-/* Sets it again after a build: what a rebuild makes of it depends on the runtime. */
+/* Sets the constant again after a build. Its effect on a rebuild depends on the runtime. */
 static void constant_after_build(void)
 {
     int first = 700;
@@ -168,7 +168,7 @@ static void constant_after_build(void)
     scene_close(&in);
 }
 
-/* What f of a compiled program gives once it is linked. */
+/* Links a compiled program, and returns the result of f. */
 static int linked_value(const scene *in, cl_program program)
 {
     cl_int status = 99;
@@ -210,7 +210,8 @@ static void compiled_constants(void)
     scene_close(&in);
 }
 
-/* Sets it after a compile, in both ways, and links without and with a second one. */
+/* Sets the constant after a compile, by name and by address, and links both without and with a
+ * second compile. */
 static void constant_after_compile(void)
 {
     const int first = 710, second = 810;
@@ -264,7 +265,7 @@ static void constant_misuse(void)
     scene_close(&in);
 }
 
-/* The functions of an extension reach the same programs and kernels as the loader's own. */
+/* The functions of an extension work on the same programs and kernels as the loader's own. */
 static void by_address(void)
 {
     scene in = scene_open();
@@ -293,7 +294,7 @@ static void by_address(void)
     scene_close(&in);
 }
 
-/* Passes a source program to functions that know nothing of a layer. */
+/* Passes a program from source to functions that know nothing about a layer. */
 static void constant_by_address_on_source(void)
 {
     static const char source[] =
@@ -302,7 +303,7 @@ static void constant_by_address_on_source(void)
     int value = 1;
     set_constant set = EXTENSION(set_constant, "clSetProgramSpecializationConstant");
     if (set == NULL || runtime_is_intel()) {
-        say("left out: no such function, or it crashes on a source program");
+        say("skipped: no such function, or it crashes on a source program");
         scene_close(&in);
         return;
     }
@@ -367,7 +368,7 @@ static void access_global(const scene *in, cl_program program)
     }
 }
 
-/* The runtime's own functions for a program's variables and functions. */
+/* Calls the runtime's own functions for a program's variables and functions. */
 static void variables_by_address(void)
 {
     scene in = scene_open();

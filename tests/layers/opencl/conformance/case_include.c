@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A scratch folder that is the working directory while it lives. */
+/* A scratch folder that is the working directory until it is removed. */
 typedef struct folder {
     char path[64];
     int before; /* a descriptor of the previous working directory */
@@ -69,8 +69,8 @@ static void build_and_check(const scene *in, const char *source, const char *opt
     clReleaseProgram(program);
 }
 
-/* Like build_and_check, but a runtime with a cache of its own may not see that a file changed:
- * writes what comes out. */
+/* Builds and runs a program, and writes its result without checking it: a runtime with its own
+ * cache may not notice that a file has changed. */
 static void build_and_say(const scene *in, const char *source, const char *options)
 {
     int values[ITEMS] = {0};

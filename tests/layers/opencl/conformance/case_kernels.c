@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queries of kernels, and the ways of creating them.
+ * Queries of kernels, and the functions that create kernels.
  */
 #include "conformance.h"
 
@@ -164,7 +164,8 @@ static void set_first(cl_kernel kernel, int first)
                handle_name(kernel), first);
 }
 
-/* A clone has its original's arguments at that time, and its own from then on. */
+/* A clone starts with the arguments that its original has at that time; later changes of one do not
+ * affect the other. */
 static void clone(void)
 {
     scene in = scene_open();
@@ -178,7 +179,7 @@ static void clone(void)
     if (status == CL_SUCCESS) {
         subject of = {.object = copy, .device = in.device};
         name_handle(copy, "K2");
-        check(copy != kernel, "the clone has a handle of its own");
+        check(copy != kernel, "the clone has a separate handle");
         probe_all(ask_kernel, &of, of_kernel, COUNT(of_kernel));
         say("references: P1 %u, K1 %u, K2 %u", program_references(program),
             kernel_references(kernel), kernel_references(copy));
@@ -252,7 +253,8 @@ static void all_of_a_program(void)
     scene_close(&in);
 }
 
-/* Every error of clSetKernelArg and of a launch comes from the kernel that the layer has chosen. */
+/* Errors of clSetKernelArg and of a launch, which the layer's kernel must return like the
+ * driver's. */
 static void argument_errors(void)
 {
     scene in = scene_open();
@@ -281,9 +283,9 @@ static void argument_errors(void)
 
 const conformance_case kernel_cases[] = {
     {"kernels.information", information, 1},
-    {"kernels.arguments-unasked", arguments_unasked, 1},
+    {"kernels.arguments-without-option", arguments_unasked, 1},
     {"kernels.arguments-null-options", arguments_with_null_options, 1},
-    {"kernels.arguments-asked", arguments_asked, 1},
+    {"kernels.arguments-with-option", arguments_asked, 1},
     {"kernels.work-groups", work_groups, 1},
     {"kernels.sub-groups", sub_groups, 1},
     {"kernels.clone", clone, 0},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lifetimes: of program-scope variables, of contexts and their destructor callbacks, and of work
+ * The lifetimes of program-scope variables, of contexts and their destructor callbacks, and of work
  * that runs after its objects were released.
  */
 #include "conformance.h"
@@ -56,9 +56,10 @@ static void globals_of_two(void)
     scene_close(&in);
 }
 
-/* What callbacks saw. Never on a stack: a runtime that leaks an object may call late. */
+/* What callbacks have recorded. It must not be on a stack, because a runtime that leaks an object
+ * may call back late. */
 typedef struct destruction {
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t lock; /* guards all members below */
     char order[64];
     int count;
 } destruction;
@@ -74,7 +75,7 @@ static destruction destructions[DESTRUCTIONS];
 static destructor destructors[DESTRUCTIONS][2];
 static size_t destructions_used;
 
-/* Records that were never used before, with two callbacks' user data, called A and B. */
+/* Returns an unused record, with the user data of two callbacks, called A and B. */
 static destruction *new_destruction(destructor **ret_pair)
 {
     destruction *made = &destructions[destructions_used];
@@ -116,7 +117,8 @@ static int destruction_count(destruction *seen)
     return count;
 }
 
-/* A runtime's own threads may hold the context a little longer than the work took. */
+/* Waits for callbacks: a runtime's own threads may hold the context a little longer than the work
+ * takes. */
 static void await_destruction(destruction *seen, int count)
 {
     for (int i = 0; i < 100 && destruction_count(seen) < count; i++) {
@@ -131,8 +133,8 @@ static void say_destruction(destruction *seen, const char *when)
     pthread_mutex_unlock(&seen->lock);
 }
 
-/* Programs, kernels and a context, released in an order given by letters: p and q are programs, k
- * and l kernels of them, c is the context. */
+/* Releases programs, kernels and a context in the order of the letters: p and q are programs, k and
+ * l are their kernels, c is the context. */
 static void release_in_order(const char *order)
 {
     destructor *pair;
@@ -218,8 +220,9 @@ static void kernels_after_program(void)
     scene_close(&in);
 }
 
-/* The application has dropped its last reference. On some runtimes the handle is then invalid; on
- * others it lives as long as its kernels, and a retain that succeeds is undone. */
+/* Uses a program after the application has released its last reference. On some runtimes the handle
+ * is invalid then. On others it is valid as long as its kernels are; there, a retain that succeeds
+ * is followed by a release. */
 static void program_of_kernels_alone(void)
 {
     scene in = scene_open();
@@ -268,8 +271,8 @@ static void CL_CALLBACK work_done(cl_event event, cl_int state, void *user)
     __atomic_store_n((int *)user, state == CL_COMPLETE ? 1 : -1, __ATOMIC_RELEASE);
 }
 
-/* Everything is released while the work runs; the result is still written. The buffer's memory is
- * the test's, so it can be read afterwards. */
+/* Releases everything while the work runs. The result must still be written, to memory of the test,
+ * which can be read afterwards. */
 static void released_in_flight(void)
 {
     static int values[ITEMS];
@@ -309,7 +312,7 @@ const conformance_case lifetime_cases[] = {
     {"lifetime.context-destructor", context_destructor, 1},
     {"lifetime.program-release-callback", program_release_callback, 1},
     {"lifetime.kernels-after-program", kernels_after_program, 1},
-    {"lifetime.program-of-kernels-alone", program_of_kernels_alone, 0},
+    {"lifetime.program-held-by-kernels-only", program_of_kernels_alone, 0},
     {"lifetime.released-in-flight", released_in_flight, 1},
     {NULL, NULL, 0},
 };

@@ -243,7 +243,7 @@ static void link_of_a_built_program(void)
     scene_close(&in);
 }
 
-/* A header program that was built itself is still used only for its source. */
+/* A program that is given as a header is used only for its source, even if it was built. */
 static void built_header(void)
 {
     static const char header_and_kernel[] =
@@ -272,8 +272,8 @@ static void built_header(void)
     scene_close(&in);
 }
 
-/* Some runtimes build from what the compile made of an embedded header. The result belongs only to
- * that program: the same source without the compile has no such header. */
+/* On some runtimes, a build uses the embedded header of an earlier compile. The result belongs only
+ * to that program, because the same source has no such header without the compile. */
 static void build_after_compile(void)
 {
     static const char source[] =

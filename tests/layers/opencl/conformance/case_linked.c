@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linked programs: what they and their kernels answer, and what can still be done with them.
+ * Linked programs: what they and their kernels answer to queries, and further calls on them.
  */
 #include "conformance.h"
 
@@ -160,7 +160,7 @@ static void headers(void)
     scene_close(&in);
 }
 
-/* The same objects in a different order, in two links of one context. */
+/* Links the same objects in two orders, in the same context. */
 static void orders(void)
 {
     scene in = scene_open();
@@ -180,7 +180,7 @@ static void orders(void)
     scene_close(&in);
 }
 
-/* A link of objects that the application loaded: nothing is known about their inputs. */
+/* Links objects that the application loaded, whose inputs are unknown. */
 static void loaded_objects(void)
 {
     scene in = scene_open();
@@ -214,7 +214,7 @@ static void loaded_objects(void)
 
 /* ---- devices ---- */
 
-/* For two devices, in both orders, and for one of them. */
+/* Links for two devices, in both orders, and for one of them. */
 static void devices(void)
 {
     static const query of_program[] = {

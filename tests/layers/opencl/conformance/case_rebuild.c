@@ -118,7 +118,7 @@ static void compile_of_a_built_program(void)
     say_program(&in, program);
     kernel = kernel_of(program, "f", "K1");
     if (kernel != NULL) {
-        /* Intel's runtime links what was compiled earlier, with 16. */
+        /* Intel's runtime links the program that was compiled before, with BASE=16. */
         int values[ITEMS] = {0};
         cl_int status = run_kernel(in.context, in.queue, kernel, values);
         say_status(status, "K1 gives %d", values[0]);
@@ -128,7 +128,7 @@ static void compile_of_a_built_program(void)
     scene_close(&in);
 }
 
-/* Three programs built with the same options, one of which is then built with different ones. */
+/* Builds three programs with the same options, and then one of them with different options. */
 static void one_of_several(void)
 {
     scene in = scene_open();

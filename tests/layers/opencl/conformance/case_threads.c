@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Builds from many threads at the same time: of equal programs and of different ones, in one
- * context and in a context for each thread. Each thread's lines are written when all are done, in
- * the threads' order.
+ * context and in a context for each thread. Each thread's lines are written once all threads are
+ * done, in the order of the threads.
  */
 #include "conformance.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THREADS = 8, PROGRAMS = 3 };
+enum { PROGRAMS = 3 };
 
 typedef struct worker {
     pthread_t thread;
@@ -20,7 +20,8 @@ typedef struct worker {
     char *lines;
 } worker;
 
-/* Program 0 is the same for all threads, 1 for pairs of threads, 2 for none. */
+/* Returns the constant in a program: program 0 is the same in all threads, program 1 in two threads
+ * each, and program 2 in one. */
 static int base_of(const worker *self, int program)
 {
     switch (program) {
@@ -76,19 +77,19 @@ static void *work(void *user)
     return NULL;
 }
 
-static void run_workers(worker workers[THREADS])
+static void run_workers(worker workers[THREADS_MAX])
 {
     pthread_barrier_t start;
-    pthread_barrier_init(&start, NULL, THREADS);
-    for (int i = 0; i < THREADS; i++) {
+    pthread_barrier_init(&start, NULL, (unsigned)setting.threads);
+    for (int i = 0; i < setting.threads; i++) {
         workers[i].number = i;
         workers[i].start = &start;
         pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     }
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < setting.threads; i++) {
         pthread_join(workers[i].thread, NULL);
     }
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < setting.threads; i++) {
         printf("  thread %d\n%s", i, workers[i].lines);
         free(workers[i].lines);
     }
@@ -97,14 +98,14 @@ static void run_workers(worker workers[THREADS])
 
 static void one_context(void)
 {
-    worker workers[THREADS];
+    worker workers[THREADS_MAX];
     scene in = scene_open();
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < setting.threads; i++) {
         workers[i].in = in;
         workers[i].in.queue = queue_open(in.context, in.device);
     }
     run_workers(workers);
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < setting.threads; i++) {
         clReleaseCommandQueue(workers[i].in.queue);
     }
     scene_close(&in);
@@ -112,22 +113,22 @@ static void one_context(void)
 
 static void contexts_of_their_own(void)
 {
-    worker workers[THREADS];
-    for (int i = 0; i < THREADS; i++) {
+    worker workers[THREADS_MAX];
+    for (int i = 0; i < setting.threads; i++) {
         workers[i].in = scene_open();
     }
     run_workers(workers);
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < setting.threads; i++) {
         scene_close(&workers[i].in);
     }
 }
 
-/* Queries a program's references until it is stopped. */
+/* A thread that queries a program's reference count until it is stopped. */
 typedef struct counter {
     pthread_t thread;
     cl_program program;
-    int stopped;         /* atomic */
-    unsigned impossible; /* answers that are impossible for a program that is held */
+    int stopped;         /* accessed atomically */
+    unsigned impossible; /* counts that are impossible for a program that the test holds */
 } counter;
 
 static void *count_references(void *user)
@@ -141,7 +142,7 @@ static void *count_references(void *user)
     return NULL;
 }
 
-/* Kernels are created and released while a different thread queries. */
+/* Creates and releases kernels while a different thread queries the reference count. */
 static void reference_counts(void)
 {
     enum { KERNELS = 20000 };
@@ -161,7 +162,7 @@ static void reference_counts(void)
     }
     __atomic_store_n(&asking.stopped, 1, __ATOMIC_RELAXED);
     pthread_join(asking.thread, NULL);
-    check(asking.impossible == 0, "each count is one that can be");
+    check(asking.impossible == 0, "each count is possible");
     say("references: %u", program_references(program));
     check_program(&in, program, "f", 300);
     clReleaseProgram(program);

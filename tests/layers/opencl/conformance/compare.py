@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs opencl_conformance with and without a layer and compares the outputs.
 
-Without the layer it runs twice: lines that differ between the two runs are the runtime's own noise,
-which is an error of the test. Without --layer it does only this. With the layer it runs with an
-empty cache, with a warm cache, with a warm read-only cache, disabled, and with a directory that
-cannot be made; with --counting also between two other layers. All cases run in one process, and
-then each in a separate process, but there without the checks for noise and other layers. With
---expect-hits they run once more, with a warm cache and without the runtime's own cache, and must
-not build.
+Without the layer the program runs twice. A line that differs between these two runs varies by
+itself, which is an error of the test. Without --layer, these are the only runs. With the layer the
+program runs with an empty cache, with a warm cache, with a warm read-only cache, with the layer
+disabled, and with a cache directory that cannot be made. With --counting it also runs with the
+layer between two counting layers. First, all cases run in one process. Then each case runs in a
+separate process, without the second run without the layer and without counting layers. With
+--expect-hits the cases run once more, with a warm cache and without the runtime's own cache, and
+must not build.
 
 Exit status: 0: no difference; 1: something differs; 2: it could not be run.
 """
@@ -25,8 +26,8 @@ import tempfile
 
 import runner
 
-# The variables of each way to run. {dir} is the cache directory, {file} a regular file.
-WAYS = {
+# The variables of each variant of a run. {dir} is the cache directory, {file} a regular file.
+VARIANTS = {
     "cold": {"KILN_DIR": "{dir}"},
     "warm": {"KILN_DIR": "{dir}"},
     "read-only": {"KILN_DIR": "{dir}", "KILN_READONLY": "1"},
@@ -38,14 +39,14 @@ WAYS = {
 # Lines that PoCL's compiler writes to stderr after it compiled, outside the build log. A build that
 # hits compiles nothing. Only then may these lines be missing.
 COMPILER_COUNT = re.compile(r"\d+ warnings? generated\.$")
-WAYS_WITH_HITS = ("warm", "read-only", "between layers")
+VARIANTS_WITH_HITS = ("warm", "read-only", "between layers")
 
 # Cases that compile and link: the driver compiles, and the cache answers the links.
 LINKING_CASES = ("link.", "linked.", "compiled.", "il.compiled")
 
 
 class Transcript:
-    """The output of one process, by case, and how the process ended."""
+    """The output of one process, divided by case, and how the process ended."""
 
     def __init__(self, stdout, stderr, status):
         self.cases = {}
@@ -67,7 +68,7 @@ class Transcript:
 
 
 class Bench(runner.Runner):
-    """One program on one platform, in a scratch folder."""
+    """Runs the program on one platform, in a scratch folder."""
 
     def __init__(self, options, scratch):
         super().__init__(options, scratch)
@@ -75,29 +76,31 @@ class Bench(runner.Runner):
         open(self.file, "w").close()
 
     def cases(self):
-        """(name, is_cacheable) of each case."""
+        """Returns (name, is_cacheable) for each case."""
         listed = subprocess.run(
             [self.options.program, "--list"], stdout=subprocess.PIPE, text=True, check=True
         )
         found = []
         for line in listed.stdout.splitlines():
             name, _, mark = line.partition(" ")
-            if not self.options.cases or name in self.options.cases:
+            wanted = not self.options.cases or name in self.options.cases
+            if wanted and name not in self.options.leave_out:
                 found.append((name, mark == "cacheable"))
         return found
 
     def run(self, cases, settings, command_before=()):
         """Runs cases in one process."""
-        command = self.command(["--cycles", str(self.options.cycles)] + cases)
+        counts = ["--cycles", str(self.options.cycles), "--threads", str(self.options.threads)]
+        command = self.command(counts + cases)
         try:
             done = self.call(list(command_before) + command, self.environment(**settings))
         except subprocess.TimeoutExpired as late:
             return Transcript(as_text(late.stdout), as_text(late.stderr) + "\n(ran too long)", 124)
         return Transcript(done.stdout, done.stderr, done.returncode)
 
-    def settings(self, way, directory):
+    def settings(self, variant, directory):
         settings = {"OPENCL_LAYERS": self.options.layer}
-        for name, value in WAYS[way].items():
+        for name, value in VARIANTS[variant].items():
             settings[name] = value.format(dir=directory, file=self.file)
         return settings
 
@@ -107,7 +110,8 @@ def as_text(output):
 
 
 def lacks_only_counts(expected, got):
-    """Whether stderr has everything expected, except the compiler's counts."""
+    """Returns whether stderr contains everything expected; only lines with the compiler's counts
+    may be missing."""
     left = list(got)
     for line in expected:
         if left and left[0] == line:
@@ -118,7 +122,7 @@ def lacks_only_counts(expected, got):
 
 
 def differences(expected, got, may_hit=False):
-    """Lines that show how two transcripts differ; none if they do not."""
+    """Returns lines that show how two transcripts differ; none if they do not."""
     found = []
     for case in list(expected.cases) + [name for name in got.cases if name not in expected.cases]:
         before = expected.cases.get(case, ["(did not run)"])
@@ -153,19 +157,19 @@ class Report:
         self.lines_max = lines_max
         self.seen = {}
 
-    def add(self, grouping, way, results):
+    def add(self, grouping, variant, results):
         """@results: (label, differences) of each process."""
         bad = [(label, found) for label, found in results if found]
         verdict = "same" if not bad else "%d of %d differ" % (len(bad), len(results))
-        print("%-9s %-14s %4d processes  %s" % (grouping, way, len(results), verdict))
+        print("%-9s %-14s %4d processes  %s" % (grouping, variant, len(results), verdict))
         for label, found in bad:
-            self.print_once(grouping, way, label, found)
+            self.print_once(grouping, variant, label, found)
         sys.stdout.flush()
         self.failed += len(bad)
 
-    def print_once(self, grouping, way, label, found):
-        first = self.seen.setdefault((label, tuple(found)), "%s %s" % (grouping, way))
-        if first != "%s %s" % (grouping, way):
+    def print_once(self, grouping, variant, label, found):
+        first = self.seen.setdefault((label, tuple(found)), "%s %s" % (grouping, variant))
+        if first != "%s %s" % (grouping, variant):
             print("  %s: as %s" % (label, first))
             return
         print("  %s:" % label)
@@ -186,7 +190,7 @@ class Report:
 
 
 class Grouping:
-    """A way to divide the cases among processes."""
+    """A division of the cases among processes."""
 
     def __init__(self, name, groups, bench, report, jobs):
         self.name = name
@@ -206,16 +210,17 @@ class Grouping:
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             return dict(pool.map(one, self.groups))
 
-    def compare(self, way, expected, got):
-        may_hit = way in WAYS_WITH_HITS
+    def compare(self, variant, expected, got):
+        may_hit = variant in VARIANTS_WITH_HITS
         self.report.add(
             self.name,
-            way,
+            variant,
             [(label, differences(expected[label], got[label], may_hit)) for label in expected],
         )
 
     def without_layer(self, fills_cache):
-        """The runtime's answers alone; @fills_cache: after a run that fills its own cache."""
+        """Returns the transcripts without the layer. @fills_cache: runs once before, to fill the
+        runtime's own cache."""
         native = lambda label: {}
         if fills_cache:
             self.run(native)
@@ -228,32 +233,32 @@ class Grouping:
                 self.report.failed += 1
         return expected
 
-    def with_layer(self, expected, ways):
-        for way in ways:
-            if way == "cold":
+    def with_layer(self, expected, variants):
+        for variant in variants:
+            if variant == "cold":
                 for label in self.groups:
                     shutil.rmtree(self.directory(label), ignore_errors=True)
             self.compare(
-                way,
+                variant,
                 expected,
-                self.run(lambda label: self.bench.settings(way, self.directory(label))),
+                self.run(lambda label: self.bench.settings(variant, self.directory(label))),
             )
-            if way == "cold":
+            if variant == "cold":
                 self.capture()
 
     def capture(self):
-        """Captures what the cold runs left for other processes to capture."""
+        """Serves the capture requests that the cold runs stored."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             list(pool.map(lambda label: self.bench.capture(self.directory(label)), self.groups))
 
     def between_layers(self, expected):
-        """Counting layers above and below: all work, and the one above sees what the one below sees
-        without a cache."""
+        """Runs with a counting layer above and below this layer. Both must count, and the output
+        must be the same as without them."""
         layers = []
         for place in ("above", "below"):
             layers.append(os.path.join(self.bench.scratch, "lib%s.so" % place))
             shutil.copy(self.bench.options.counting, layers[-1])
-        # The last one in the list is called first.
+        # The loader calls the last layer in the list first.
         stack = ":".join([layers[1], self.bench.options.layer, layers[0]])
         counts = os.path.join(self.bench.scratch, "counts")
 
@@ -268,7 +273,7 @@ class Grouping:
         for label in self.groups:
             lines = read_lines(counts + "-" + label)
             if not {"libabove.so", "libbelow.so"} <= {line.split(" ")[0] for line in lines}:
-                missing.append((label, ["  counts of both layers wanted, got: %s" % lines]))
+                missing.append((label, ["  expected counts of both layers, got: %s" % lines]))
         self.report.add(self.name, "both counted", missing or [("all", [])])
 
 
@@ -319,39 +324,50 @@ def check_hits(grouping, cacheable, expected):
     grouping.report.add(grouping.name, "warm: hits", results)
 
 
-def ways_of(parser, text):
-    ways = [way for way in text.split(",") if way]
-    for way in ways:
-        if way not in WAYS:
-            parser.error("no such way: " + way)
-    return ways
+def variants_of(parser, text):
+    variants = [variant for variant in text.split(",") if variant]
+    for variant in variants:
+        if variant not in VARIANTS:
+            parser.error("no such variant: " + variant)
+    return variants
 
 
 def parse_arguments():
     parser = runner.parser(__doc__)
-    parser.add_argument("--counting", help="libcounting_layer.so: also run between two of it")
+    parser.add_argument("--counting", help="libcounting_layer.so: also run between two copies of it")
     parser.add_argument(
-        "--expect-hits", action="store_true", help="warm, cacheable cases must not build"
+        "--expect-hits", action="store_true", help="cacheable cases must not build when warm"
     )
     parser.add_argument(
-        "--no-hits", default="", help="beginnings of cases of which --expect-hits expects nothing"
+        "--no-hits", default="", help="prefixes of the cases that --expect-hits does not check"
     )
-    parser.add_argument("--ways", default=",".join(WAYS), help="which, separated by commas")
-    parser.add_argument("--alone-ways", help="the same, where each case has its process")
     parser.add_argument(
-        "--alone-cacheable", action="store_true", help="those alone of which something is cached"
+        "--variants", default=",".join(VARIANTS), help="the variants to run, separated by commas"
     )
+    parser.add_argument("--alone-variants", help="variants to run with a process for each case")
+    parser.add_argument(
+        "--alone-cacheable", action="store_true", help="run only cacheable cases separately"
+    )
+    parser.add_argument("--leave-out", default="", help="cases that do not run")
     parser.add_argument("--grouping", choices=("together", "alone", "both"), default="both")
     parser.add_argument("--cycles", type=int, default=40, help="for handles.cycles")
+    parser.add_argument("--threads", type=int, default=4,
+                        help="the number of threads in cases that start some")
+    parser.add_argument(
+        "--own-cache", action="store_true", help="the runtime has a cache, which is filled first"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
-    parser.add_argument("--lines", type=int, default=20, help="of each case to print")
+    parser.add_argument("--lines", type=int, default=20, help="lines to print for each case")
     parser.add_argument("--keep", action="store_true", help="keep the scratch folder")
     parser.add_argument("cases", nargs="*", metavar="CASE")
     options = runner.parse(parser, files=("program", "layer", "kiln", "counting"))
     options.no_hits = tuple(start for start in options.no_hits.split(",") if start)
-    options.ways = ways_of(parser, options.ways)
-    options.alone_ways = (
-        options.ways if options.alone_ways is None else ways_of(parser, options.alone_ways)
+    options.leave_out = options.leave_out.split(",")
+    options.variants = variants_of(parser, options.variants)
+    options.alone_variants = (
+        options.variants
+        if options.alone_variants is None
+        else variants_of(parser, options.alone_variants)
     )
     if options.expect_hits and not options.kiln:
         parser.error("--expect-hits needs --kiln")
@@ -379,10 +395,11 @@ def run(options, scratch):
     for grouping in groupings:
         # Both groupings have the same cases, so the first fills the runtime's own cache for the
         # second.
-        expected = grouping.without_layer(fills_cache=grouping is groupings[0])
+        fills_cache = options.own_cache and grouping is groupings[0]
+        expected = grouping.without_layer(fills_cache)
         if options.layer:
             grouping.with_layer(
-                expected, options.alone_ways if grouping.name == "alone" else options.ways
+                expected, options.alone_variants if grouping.name == "alone" else options.variants
             )
             if options.counting and grouping.name == "together":
                 grouping.between_layers(expected)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the cases of the conformance program share. Each case drives one part of OpenCL and writes
- * what it saw: a transcript without addresses, times or names made up by the system, so that two
- * runs can be compared line by line. Handles appear under names that the cases give them.
+ * The functions that the cases of the conformance program share. Each case drives one part of
+ * OpenCL and writes the results: a transcript without addresses, times or generated names, so that
+ * two runs can be compared line by line. The cases name the handles that appear in it.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ typedef struct conformance_case {
     int cacheable;
 } conformance_case;
 
-/* Each list ends with a case without a name. */
+/* The lists of cases. Each ends with a case without a name. */
 extern const conformance_case handle_cases[];
 extern const conformance_case build_cases[];
 extern const conformance_case callback_cases[];
@@ -49,11 +49,14 @@ typedef struct conformance_setting {
     cl_device_id device;
     char platform_name[128];
     unsigned cycles;
+    int threads; /* the number of threads in cases that start some; at most THREADS_MAX */
 } conformance_setting;
+
+enum { THREADS_MAX = 8 };
 
 extern conformance_setting setting;
 
-/* One source in a file, built, or compiled and linked. */
+/* A source in a file that is built, or compiled and linked. */
 typedef struct source_run {
     const char *path;
     const char *options;
@@ -73,22 +76,22 @@ typedef struct source_run {
  * status. */
 int run_source_file(const source_run *wanted);
 
-/* Builds programs, starts work on each that takes a while, and returns while it runs, with nothing
- * released. @salt makes the programs new. Returns the exit status. */
+/* Builds programs, starts long-running work on each, and returns while it runs, with nothing
+ * released. @salt makes the programs unique. Returns the exit status. */
 int leave_running(const char *salt);
 
 /* Starts a thread that writes to the descriptors 1 and 2 until the process ends. */
 void write_blindly(void);
 
-/* Returns 1 if the chosen platform is that runtime. Cases leave out what crashes it. */
+/* Return 1 if the chosen platform is that runtime. Cases skip calls that crash it. */
 int runtime_is_pocl(void);
 int runtime_is_intel(void);
 
-/* Writes one line. Threads other than the main one write to what transcript_redirect gave them. */
+/* Writes one line to stdout or, after transcript_redirect, to the calling thread's memory. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_status(cl_int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Like say, and makes the whole run fail if @right is 0. */
+/* Writes a line as say does, and makes the whole run fail if @right is 0. */
 void check(int right, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int checks_failed(void);
 
@@ -108,13 +111,14 @@ char *printable(const char *text, size_t size);
 void name_handle(const void *handle, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *handle_name(const void *handle);
 
-/* Makes a context of one device, and a queue. Ends the process with an error if there is none. */
+/* A context of one device, and a queue. */
 typedef struct scene {
     cl_device_id device;
     cl_context context;
     cl_command_queue queue;
 } scene;
 
+/* Ends the process with an error if the context or the queue cannot be made. */
 scene scene_open(void);
 scene scene_open_on(cl_device_id device);
 void scene_close(scene *opened);
@@ -139,7 +143,7 @@ cl_kernel kernel_of(cl_program program, const char *function, const char *name);
 cl_int run_kernel(cl_context context, cl_command_queue queue, cl_kernel kernel,
                   int ret_values[ITEMS]);
 
-/* The same, and checks that item i is @first + i. */
+/* Runs a kernel as run_kernel does, and checks that item i is @first + i. */
 void check_kernel(const scene *in, cl_kernel kernel, const char *label, int first);
 
 /* Makes a kernel of @program, checks it in the same way, and releases it. */
@@ -170,12 +174,13 @@ cl_int ask_sub_group(const subject *of, cl_uint param, size_t size, void *value,
 
 typedef enum value_kind {
     VALUE_TEXT,
-    VALUE_LOG, /* text whose length is not written, since it may contain names of temporary files */
+    VALUE_LOG, /* text whose length is not written, because it may contain names of temporary files
+                */
     VALUE_UINT,
     VALUE_INT,
     VALUE_ULONG,
     VALUE_SIZES,
-    VALUE_NONZERO_SIZES, /* a count of which only 'none' or 'some' is the same in each run */
+    VALUE_NONZERO_SIZES, /* sizes that may vary between runs, except whether they are zero */
     VALUE_HANDLES
 } value_kind;
 
@@ -195,7 +200,7 @@ typedef struct query {
 void probe(ask_function ask, const subject *of, const query *question);
 void probe_all(ask_function ask, const subject *of, const query *questions, size_t count);
 
-/* Makes those queries of a program that change with a build, for one device. */
+/* Makes the queries of a program whose answers depend on a build, for one device. */
 void probe_build(cl_program program, cl_device_id device);
 
 /* Writes status, options and log in one line. */

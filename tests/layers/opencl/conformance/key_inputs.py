@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that decides a build is in the key, and a faulty cache directory does no harm.
+"""Checks that everything that decides a build is in the key, and that a faulty cache directory does
+no harm.
 
 Each change of an input (a variable that affects the compiler, a header found in the working
 directory, a header that a macro of the command line names) must have the same effect as without
@@ -44,7 +45,7 @@ __kernel void f(__global int *out) { out[get_global_id(0)] = (int)as_long(__buil
 ROUNDED = ("--round-to-zero",)
 NOBODY = 65534
 VERSION_OFFSET = 8
-NOT_CACHED = "left out: builds are not cached on this runtime"
+NOT_CACHED = "skipped: builds are not cached on this runtime"
 CASES = ["handles.kernels", "queries.built", "kernels.information"]
 
 
@@ -56,7 +57,7 @@ class Inputs(runner.Runner):
             file.write(text)
 
     def write_linked(self):
-        """The source for the checks of links, with no header in the working directory."""
+        """Writes the source for the checks of links, and removes the working directory's header."""
         self.write("linked.cl", LINKED)
         if os.path.exists(os.path.join(self.work, "h.h")):
             os.remove(os.path.join(self.work, "h.h"))
@@ -73,14 +74,15 @@ class Inputs(runner.Runner):
         return counted
 
     def compare(self, what, *arguments, **settings):
-        """The layer's answer must be the runtime's. The runtime answers first, in a separate cache
-        directory that has seen the same builds in the same order."""
+        """Checks that the output is the same with the layer. Runs without it first, with a separate
+        cache directory that has seen the same builds in the same order."""
         expected = self.native(*arguments, **settings)
         self.check_same(self.layered(*arguments, **settings), expected, what)
         return expected
 
-    def use_new_own_cache(self):
-        """Empties the runtime's own cache, which may serve builds from different conditions."""
+    def use_fresh_driver_cache(self):
+        """Gives the runtime a new cache, since the old one may return builds made under other
+        conditions."""
         self.base["POCL_CACHE_DIR"] = tempfile.mkdtemp(prefix="pocl-", dir=self.scratch)
 
     def empty(self):
@@ -88,7 +90,7 @@ class Inputs(runner.Runner):
 
 
 def check_variables(bench):
-    """A variable that affects the compiler. Runtimes other than PoCL ignore it, and the result
+    """Sets a variable that affects the compiler. Runtimes other than PoCL ignore it, and the result
     stays the same."""
     bench.empty()
     bench.write("plain.cl", PLAIN)
@@ -114,8 +116,8 @@ def check_named_variables(bench):
 
 
 def check_floating_point(bench):
-    """The floating-point mode of the calling thread, in which PoCL's compiler folds constants.
-    PoCL's own cache does not distinguish modes, so each run has a new one."""
+    """Varies the floating-point mode of the calling thread, in which PoCL's compiler folds
+    constants. PoCL's own cache does not distinguish modes, so each run has a new one."""
     bench.empty()
     bench.write("folds.cl", FOLDS)
     cached = caches(bench)
@@ -136,8 +138,8 @@ def check_floating_point(bench):
 def check_floating_point_of_links(bench):
     """A link is found if its inputs were compiled in the same mode."""
     bench.empty()
-    if not looks_links_up(bench):
-        return "left out: links are not looked up on this runtime"
+    if not caches_links(bench):
+        return "skipped: links are not looked up on this runtime"
     bench.write("folds.cl", FOLDS)
     counts = os.path.join(bench.scratch, "counts")
     for wanted, mode in ((BUILT, ()), (FOUND, ()), (BUILT, ROUNDED), (FOUND, ROUNDED)):
@@ -150,7 +152,7 @@ def check_floating_point_of_links(bench):
             COUNTING_LAYER_FILE=counts,
         )
         bench.check_same(run, bench.native(*linked), "in mode %s: right results" % (mode,))
-        bench.check(got == wanted, "in mode %s: as wanted" % (mode,), got)
+        bench.check(got == wanted, "in mode %s: the expected outcomes" % (mode,), got)
         counted = read_bytes(counts).decode().split()
         bench.check("compiles=1" in counted, "in mode %s: compiles" % (mode,), counted)
         rounded = "rounded=%d" % (1 if mode else 0)
@@ -178,7 +180,7 @@ def check_named_folder(bench):
         bench.compare(
             "sub/h.h by -I, %d" % base, "--source", "by_name.cl", "--options", "-I sub"
         )
-    # A file that comes earlier in the search order.
+    # Tests a file that comes earlier in the search order.
     bench.write("h.h", "#define BASE 32\n")
     bench.compare("h.h before sub/h.h", "--source", "by_name.cl", "--options", "-I sub")
     os.remove(os.path.join(bench.work, "h.h"))
@@ -186,7 +188,8 @@ def check_named_folder(bench):
 
 
 def header_map(name, prefix, suffix):
-    """A header map in clang's format, in which an include of @name finds @prefix + @suffix."""
+    """Returns a header map in clang's format, in which an include of @name finds @prefix +
+    @suffix."""
     strings, places = b"\0", []
     for text in (name, prefix, suffix):
         places.append(len(strings))
@@ -200,7 +203,7 @@ def header_map(name, prefix, suffix):
 
 
 def check_header_maps(bench):
-    """A file in place of an include folder may lead to headers anywhere."""
+    """A header map in place of an include folder may name headers in any folder."""
     bench.empty()
     bench.write("by_map.cl", BY_NAME.replace("h.h", "mapped.h"))
     folder = os.path.join(bench.work, "behind/")
@@ -244,7 +247,7 @@ def check_macros(bench):
 
 
 def driver_folder():
-    """The driver's path from the vendor's file; "" if the file has only a name."""
+    """Returns the driver's folder from the vendor's file; "" if the file contains only a name."""
     vendors = os.environ.get("OCL_ICD_VENDORS", "")
     return "".join(
         os.path.dirname(open(each).read().strip())
@@ -253,9 +256,9 @@ def driver_folder():
 
 
 def folded_constants():
-    """A kernel of constants that LLVM computes with the C library's functions. For the first ones,
-    the last bit differs in glibc 2.36 without fused multiplication. Intel's library rounds every
-    eighth log10 differently."""
+    """Returns a kernel of constants that LLVM computes with the C library's functions. For the
+    calls listed first, glibc 2.36 computes a different last bit without fused multiplication.
+    Intel's library rounds every eighth log10 differently."""
     calls = ["exp(%s)" % x for x in (0.529, 0.663, 1.767, 1.789, 3.625, 3.749, 4.342, 6.218)]
     calls += ["sin(%s)" % x for x in (0.259, 1.622, 5.989, 6.413, 7.889, 8.299, 8.85, 9.264)]
     calls += ["cos(%s)" % x for x in (1.31, 1.995, 3.809, 7.615, 9.99, 10.797, 12.835)]
@@ -269,22 +272,24 @@ def folded_constants():
 
 
 def check_math_functions(bench):
-    """Which library provides exp, sin and the like in a program, and how it computes them."""
+    """Varies which library provides exp, sin and the like in a program, and how it computes
+    them."""
     bench.empty()
     bench.write("folded.cl", folded_constants())
     other_processor = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-FMA,-FMA4"}
     worlds = [{}, other_processor]
-    # A library that has these functions too, before the C library's, as in a program that is linked
-    # to it. It comes with Intel's runtime, whose driver uses it if the program has neither.
+    # A library that also has these functions, and that comes before the C library, as in a program
+    # that is linked to it. It is a part of Intel's runtime, whose driver uses it if the program has
+    # neither library.
     libraries = [os.path.join(driver_folder(), name) for name in ("libintlc.so.5", "libimf.so")]
     if all(map(os.path.exists, libraries)):
         preload = ":".join(libraries)
         worlds += [{"LD_PRELOAD": preload}, dict(other_processor, LD_PRELOAD=preload)]
     for world in worlds + worlds:
-        bench.use_new_own_cache()
+        bench.use_fresh_driver_cache()
         expected = bench.native("--source", "folded.cl", **world)
         bench.check("f gives" in expected.stdout, "math functions, %s: it runs" % world, expected)
-        bench.use_new_own_cache()
+        bench.use_fresh_driver_cache()
         got = bench.layered("--source", "folded.cl", **world)
         bench.check_same(got, expected, "math functions, %s" % world)
     counters, _ = bench.counters("--source", "folded.cl")
@@ -292,8 +297,8 @@ def check_math_functions(bench):
 
 
 def copied_driver(bench):
-    """Copies the runtime's driver, whose files a test may then change, as the folder that its
-    library is in, with the folder of its vendor's file. Returns None for a runtime that the test
+    """Copies the runtime's driver, so that a test may change its files. Returns the folder of the
+    driver's library and the folder of its vendor's file; None for a runtime that the test
     cannot copy."""
     vendors = os.environ.get("OCL_ICD_VENDORS", "")
     files = sorted(glob.glob(os.path.join(vendors, "*.icd")))
@@ -337,7 +342,7 @@ class DriverFile:
     def change(self):
         shutil.copy(self.changed, self.path)
 
-    def put_back(self):
+    def restore(self):
         if os.path.exists(self.kept):
             shutil.copy(self.kept, self.path)
         else:
@@ -348,15 +353,16 @@ class DriverFile:
 
 
 def check_driver_files(bench):
-    """Files that the driver reads besides its libraries, changed between processes and within one."""
+    """Changes files that the driver reads besides its libraries, between processes and within
+    one."""
     bench.empty()
     copied = copied_driver(bench)
     if not copied:
-        return "left out: a driver that can't be copied"
+        return "skipped: a driver that can't be copied"
     folder, vendors = copied
     if os.path.exists(os.path.join(folder, "cl.cfg")):
-        # The first one is found before the one next to the library, and contains no built-in
-        # functions at all.
+        # The driver finds the first file before the one beside its library. The first file
+        # contains no built-in functions at all.
         files = (
             DriverFile(os.path.join(folder, "../clbltfnshared.rtl"), b"nothing\n"),
             DriverFile(os.path.join(folder, "cl.cfg"), b"CL_CONFIG_CPU_TARGET_ARCH = none\n"),
@@ -371,9 +377,9 @@ def check_driver_files(bench):
     plain = ("--source", "plain.cl")
 
     def compare(what, *arguments):
-        bench.use_new_own_cache()
+        bench.use_fresh_driver_cache()
         expected = bench.native(*arguments, **world)
-        bench.use_new_own_cache()
+        bench.use_fresh_driver_cache()
         bench.check_same(bench.layered(*arguments, **world), expected, what)
         return expected.stdout
 
@@ -383,31 +389,31 @@ def check_driver_files(bench):
         file.change()
         after = compare("%s changed" % name, *plain)
         bench.check(before != after, "%s counts" % name, after)
-        file.put_back()
-        compare("%s put back" % name, *plain)
-        # Changed when the driver is loaded, and when it has built something.
+        file.restore()
+        compare("%s restored" % name, *plain)
+        # The file changes once before the driver has built anything, and once after a first build.
         for moment in ((), ("--first", "first.cl")):
             bench.empty()
             for _ in range(2):
                 changing = (*plain, *moment, "--before", file.command())
-                bench.use_new_own_cache()
+                bench.use_fresh_driver_cache()
                 expected = bench.native(*changing, **world)
-                file.put_back()
-                bench.use_new_own_cache()
+                file.restore()
+                bench.use_fresh_driver_cache()
                 got = bench.layered(*changing, **world)
                 bench.check_same(got, expected, "%s changed in the process" % name)
-                compare("%s is what it was changed to, %s" % (name, moment), *plain)
-                file.put_back()
-                compare("%s is what it was before, %s" % (name, moment), *plain)
+                compare("%s still changed, %s" % (name, moment), *plain)
+                file.restore()
+                compare("%s restored, %s" % (name, moment), *plain)
     return None
 
 
-def check_changes_meanwhile(bench):
-    """A file of the key, which the driver reads, changes between the key and the build."""
+def check_changes_before_builds(bench):
+    """A file that the driver reads changes after the key was made and before the build."""
     bench.empty()
     settings = os.path.join(driver_folder(), "cl.cfg")
     if not os.path.exists(settings):
-        return "left out: a driver that reads no file in the working directory"
+        return "skipped: a driver that reads no file in the working directory"
     bench.write("by_name.cl", BY_NAME)
     bench.write("h.h", "#define BASE 80\n")
     own = os.path.join(bench.work, "cl.cfg")
@@ -425,25 +431,30 @@ def check_changes_meanwhile(bench):
 
 
 def check_unknown_functions(bench):
-    """A function that Kiln does not know sees the driver's program, even after a hit."""
+    """An unknown extension function inspects the driver's program, even after a hit."""
     seeing = bench.options.seeing
     if not seeing:
-        return "left out: no layer that inspects programs was named"
+        return "skipped: no layer that inspects programs was named"
     bench.empty()
     for how in ("platform", "any"):
         arguments = ("--source", "plain.cl", "--see", how)
         expected = bench.native(*arguments, OPENCL_LAYERS=seeing)
-        bench.check("seen to be built: 0" in expected.stdout, "a function sees the program", expected)
+        bench.check(
+            "P1 is seen to be built: 0" in expected.stdout,
+            "a function inspects the program",
+            expected,
+        )
         for state in ("cold", "warm"):
             layers = "%s:%s" % (seeing, bench.options.layer)
             got = bench.layered(*arguments, OPENCL_LAYERS=layers)
             bench.check_same(got, expected, "got for %s, %s" % (how, state))
     bench.write("folds.cl", FOLDS)
     counts = os.path.join(bench.scratch, "seen-counts")
-    # In a warm run, the binary is built first, then the source after all.
+    # In a warm run, the program from the binary is built first, and then also the one from the
+    # source.
     for state, builds in (("cold", 1), ("warm", 2)):
         write_new(counts)
-        bench.use_new_own_cache()
+        bench.use_fresh_driver_cache()
         bench.layered(
             *("--source", "folds.cl", *ROUNDED, "--see", "platform"),
             OPENCL_LAYERS="%s:%s:%s" % (bench.options.counting, seeing, bench.options.layer),
@@ -457,7 +468,7 @@ def check_unknown_functions(bench):
 
 
 def caches(bench):
-    """Whether this runtime's builds are cached at all."""
+    """Returns whether this runtime's builds are cached at all."""
     bench.layered("--source", "plain.cl")
     return bool(runner.entry_files(bench.cache))
 
@@ -476,13 +487,13 @@ DAMAGES = {
     "byte 200 flipped": flip(200),
     "a byte in the middle flipped": lambda data: flip(len(data) // 2)(data),
     "last byte flipped": flip(-1),
-    "half of it": lambda data: data[: len(data) // 2],
+    "first half": lambda data: data[: len(data) // 2],
     "ten bytes": lambda data: data[:10],
     "a byte less": lambda data: data[:-1],
     "a byte more": lambda data: data + b"x",
     "empty": lambda data: b"",
     "zeros": lambda data: bytes(len(data)),
-    "text": lambda data: b"nothing of the kind\n" * 40,
+    "text": lambda data: b"not an entry\n" * 40,
 }
 
 
@@ -512,7 +523,7 @@ def check_damage(bench):
     for name, damage in DAMAGES.items():
         for path, data in whole.items():
             write_bytes(path, damage(data))
-        bench.check(not bench.verify()[0], "%s: kiln verify sees it" % name, bench.verify()[1])
+        bench.check(not bench.verify()[0], "%s: kiln verify reports it" % name, bench.verify()[1])
         bench.check_same(bench.layered(*CASES), expected, "%s: right results" % name)
         accepted, said = bench.verify()
         bench.check(accepted, "%s: replaced" % name, said)
@@ -543,7 +554,7 @@ def check_versions(bench):
             kept = os.path.exists(path) and read_bytes(path) == data
             bench.check(kept, "an unknown version stays", path)
     accepted, said = bench.verify()
-    bench.check(accepted, "kiln verify takes it for a newer one, not for damage", said)
+    bench.check(accepted, "kiln verify reports a newer version, not damage", said)
     return None
 
 
@@ -563,7 +574,7 @@ def check_directory(bench, expected, what, directory, untouched=None):
     for _ in range(2):
         bench.check_same(bench.layered(*CASES, KILN_DIR=directory), expected, what)
     if untouched:
-        bench.check(listing(untouched) == before, "%s: nothing is touched" % what, untouched)
+        bench.check(listing(untouched) == before, "%s: nothing is changed" % what, untouched)
 
 
 def check_directories(bench):
@@ -573,7 +584,7 @@ def check_directories(bench):
     check_directory(bench, expected, "a file in the directory's place", file)
     check_directory(bench, expected, "a directory below a file", file + "/kiln")
     check_directory(bench, expected, "a directory of /proc", "/proc/kiln")
-    check_directory(bench, expected, "a relative one", "relative/kiln")
+    check_directory(bench, expected, "a relative path", "relative/kiln")
     check_directory(bench, expected, "an empty name", "")
     target = bench.folder("target")
     link = os.path.join(bench.scratch, "link")
@@ -582,23 +593,23 @@ def check_directories(bench):
     dangling = os.path.join(bench.scratch, "dangling")
     os.symlink(os.path.join(bench.scratch, "nowhere"), dangling)
     check_directory(bench, expected, "a symbolic link to nowhere", dangling)
-    bench.check(not os.path.exists(dangling), "a symbolic link to nowhere: still nowhere")
+    bench.check(not os.path.exists(dangling), "a symbolic link to nowhere: nothing is created")
     shared = bench.folder("shared")
     os.chmod(shared, 0o777)
     check_directory(bench, expected, "a directory that all may write", shared, shared)
     foreign = bench.folder("foreign")
     if os.geteuid() == 0:
         os.chown(foreign, NOBODY, NOBODY)
-        check_directory(bench, expected, "somebody else's directory", foreign, foreign)
+        check_directory(bench, expected, "another user's directory", foreign, foreign)
     else:
-        check_directory(bench, expected, "somebody else's directory", "/usr")
+        check_directory(bench, expected, "another user's directory", "/usr")
         os.chmod(foreign, 0o500)
         check_directory(bench, expected, "a directory that can't be written", foreign, foreign)
         os.chmod(foreign, 0o700)
 
 
 def check_inner_links(bench):
-    """A link inside the directory is not followed either."""
+    """A symbolic link inside the directory is not followed either."""
     expected = bench.native(*CASES)
     directory = bench.folder("inner")
     target = bench.folder("inner-target")
@@ -607,7 +618,7 @@ def check_inner_links(bench):
 
 
 def check_full_disk(bench):
-    """A file system with almost no room."""
+    """The cache is on a file system with almost no free space."""
     disk = bench.folder("disk")
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", disk],
@@ -615,7 +626,7 @@ def check_full_disk(bench):
         stderr=subprocess.DEVNULL,
     )
     if mounted.returncode != 0:
-        return "left out: no file system may be mounted here"
+        return "skipped: no file system may be mounted here"
     try:
         expected = bench.native(*CASES)
         directory = os.path.join(disk, "kiln")
@@ -628,7 +639,7 @@ def check_full_disk(bench):
             bench.check_same(
                 bench.layered(*CASES, KILN_DIR=directory),
                 expected,
-                "room again after %d bytes and %d entries" % (room, len(left)),
+                "free space again after %d bytes and %d entries" % (room, len(left)),
             )
     finally:
         subprocess.run(["umount", disk], check=False)
@@ -646,7 +657,7 @@ def fill(path, disk, room):
 
 
 def check_modes(bench):
-    """What the layer makes is accessible to the user only, whatever the umask."""
+    """The files that the layer creates are accessible to the user only, whatever the umask."""
     bench.empty()
     if not caches(bench):
         return NOT_CACHED
@@ -657,13 +668,13 @@ def check_modes(bench):
     finally:
         os.umask(before)
     for path, mode, _, _ in listing(bench.cache):
-        bench.check(stat.S_IMODE(mode) & 0o077 == 0, "others have no right to %s" % path)
+        bench.check(stat.S_IMODE(mode) & 0o077 == 0, "other users have no rights to %s" % path)
     bench.check(stat.S_IMODE(os.stat(bench.cache).st_mode) == 0o700, "the directory is 0700")
     return None
 
 
 def check_settings(bench):
-    """Wrong values are neither fatal nor printed; a size of zero stores nothing."""
+    """Invalid values are neither fatal nor printed; a size of zero stores nothing."""
     expected = bench.native(*CASES)
     for settings in (
         {"KILN_MAX_SIZE": "3X"},
@@ -703,17 +714,17 @@ def check_closed_descriptors(bench):
         accepted, said = bench.verify()
         bench.check(accepted, "%s: kiln verify finds no damage" % state, said)
         lease = os.path.join(bench.cache, "lease")
-        bench.check(read_bytes(lease) == b"", "%s: nothing is in the leases' file" % state)
+        bench.check(read_bytes(lease) == b"", "%s: the file of leases is empty" % state)
         bench.capture()
     bench.check(len(runner.entry_files(bench.cache)) > 0, "there are entries")
     counters, _ = bench.counters(*CASES)
-    bench.check(counters.get("builds") == 0, "they serve the next start", counters)
+    bench.check(counters.get("builds") == 0, "the entries serve the next start", counters)
     return None
 
 
 def check_two_copies(bench):
-    """The layer loaded under two names in one process acts as one layer, and neither waits for the
-    other."""
+    """If the layer is loaded under two names in one process, one copy works, and neither waits for
+    the other."""
     copy = os.path.join(bench.folder("copy"), os.path.basename(bench.options.layer))
     shutil.copy(bench.options.layer, copy)
     trace = os.path.join(bench.scratch, "trace")
@@ -731,7 +742,7 @@ def check_two_copies(bench):
             bench.check_same(got, expected, "two copies: right results, %s" % outcome)
             lines = read_bytes(trace).decode().splitlines()
             right = len(lines) == 1 and " %s " % outcome in lines[0] and "wait=0.000ms" in lines[0]
-            bench.check(right, "two copies: one line that says %s, and no wait" % outcome, lines)
+            bench.check(right, "two copies: one line with %s, and no wait" % outcome, lines)
     return None
 
 
@@ -743,13 +754,13 @@ LINKED = '''
 __kernel void f(__global int *out) { out[get_global_id(0)] = BASE + FOO; }
 '''
 
-# The outcomes of a compile, which the driver does, and of a link.
+# The outcomes of a compile, which passes through to the driver, and of the link after it.
 BUILT = ["passed-through", "built"]
 FOUND = ["passed-through", "hit-store"]
 
 
 def trace_of(bench, *arguments, **settings):
-    """The lines of the trace of one run under the layer; the run as second value."""
+    """Returns the lines of the trace of one run under the layer, and the run."""
     trace = os.path.join(bench.scratch, "trace")
     write_new(trace)
     run = bench.layered(*arguments, KILN_TRACE=trace, **settings)
@@ -757,12 +768,12 @@ def trace_of(bench, *arguments, **settings):
 
 
 def outcomes(bench, *arguments, **settings):
-    """The trace's outcome of each request; the run as second value."""
+    """Returns the trace's outcome of each request, and the run."""
     lines, run = trace_of(bench, *arguments, **settings)
     return [line.split(" ")[1] for line in lines], run
 
 
-def looks_links_up(bench):
+def caches_links(bench):
     """Returns False if the layer does not cache links on this driver."""
     lines, _ = trace_of(bench, "--source", "plain.cl", "--linked")
     reasons = ("captures are expensive", "links are not cached on this driver")
@@ -770,7 +781,7 @@ def looks_links_up(bench):
 
 
 def check_links(bench):
-    """Programs that are compiled and linked, with options, an embedded header and files."""
+    """Compiles and links programs, with options, an embedded header and files."""
     bench.empty()
     bench.write_linked()
     linked = ("--source", "linked.cl", "--linked")
@@ -779,7 +790,7 @@ def check_links(bench):
         header = (*linked, "--header", "embedded/h.h")
         bench.compare("an embedded header, %d" % base, *header)
         bench.compare("the same with an option", *header, "--options", "-DFOO=%d" % (base % 2))
-        bench.compare("the same, linked otherwise", *header, "--link-options", "-cl-finite-math-only")
+        bench.compare("the same, with link options", *header, "--link-options", "-cl-finite-math-only")
     # An embedded header that includes a file in the folder that its own name gives.
     bench.write("embedded/h.h", '#include "i.h"\n')
     bench.write("by_folder.cl", LINKED.replace("h.h", "named/h.h"))
@@ -797,10 +808,10 @@ def check_links(bench):
 
 
 def check_found_links(bench):
-    """A link is looked up by what its input included when it was compiled."""
+    """The key of a link contains the files that its input included when it was compiled."""
     bench.empty()
-    if not looks_links_up(bench):
-        return "left out: links are not looked up on this runtime"
+    if not caches_links(bench):
+        return "skipped: links are not looked up on this runtime"
     bench.empty()
     bench.write_linked()
     folder = os.path.join(bench.work, "settled")
@@ -823,11 +834,11 @@ def check_found_links(bench):
         bench.write("settled/h.h", "#define BASE 70\n")
         got, run = outcomes(bench, *linked, *more)
         bench.check_same(run, expected, "%s: right results" % (more,))
-        bench.check(got == wanted, "%s: as wanted" % (more,), got)
+        bench.check(got == wanted, "%s: the expected outcomes" % (more,), got)
     bench.write("settled/h.h", "#define BASE 71\n")
     bench.compare("after a change", *linked)
 
-    # The program goes to a different folder between compile and link.
+    # The program changes its working directory between compile and link.
     bench.write("elsewhere/h.h", "#define BASE 72\n")
     bench.write("elsewhere/settled/h.h", "#define BASE 73\n")
     bench.write("settled/h.h", "#define BASE 70\n")
@@ -843,7 +854,7 @@ def check_found_links(bench):
             got, run = outcomes(bench, *moved_and_linked)
             at_driver = bench.native(*moved_and_linked)
             bench.check_same(run, at_driver, "moved, %s %s: right results" % (include, option))
-            bench.check(wanted in (None, got), "moved, %s %s: as wanted" % (include, option), got)
+            bench.check(wanted in (None, got), "moved, %s %s: outcomes" % (include, option), got)
     return None
 
 
@@ -864,7 +875,7 @@ CHECKS = {
     "macros": check_macros,
     "math-functions": check_math_functions,
     "driver-files": check_driver_files,
-    "changes-meanwhile": check_changes_meanwhile,
+    "changes-before-builds": check_changes_before_builds,
     "unknown-functions": check_unknown_functions,
     "links": check_links,
     "found-links": check_found_links,
@@ -889,8 +900,8 @@ def run(options, scratch):
     for name, check in CHECKS.items():
         if not options.checks or name in options.checks:
             failed = bench.failed
-            left_out = check(bench)
-            verdict = "FAILED" if bench.failed > failed else left_out or "right"
+            skipped = check(bench)
+            verdict = "FAILED" if bench.failed > failed else skipped or "right"
             print("%-32s %s" % (name, verdict), flush=True)
     return bench.summary()
 

@@ -20,19 +20,21 @@ import time
 
 import runner
 
-# Cases that build a lot in a short time, from one thread and from many.
+# Cases that build a lot in a short time, from one thread and from four.
 CASES = [
+    "--threads",
+    "4",
     "handles.kernels",
     "build.options",
     "build.callback",
     "queries.built",
-    "kernels.arguments-asked",
+    "kernels.arguments-with-option",
     "rebuild.other-options",
     "include.named-folder",
     "threads.one-context",
 ]
 
-EMPTY_EVERY = 10  # after so many tries the cache is emptied, so that there is something to write
+EMPTY_EVERY = 10  # the cache is emptied after this many tries, so that there is something to write
 
 
 # How often a capturing process is killed, and after how many seconds at most.
@@ -41,7 +43,7 @@ CAPTURE_SECONDS = 1.5
 
 
 def requests(bench):
-    """The files of builds that wait to be captured."""
+    """Returns the files of the requests that wait to be captured."""
     return glob.glob(os.path.join(bench.cache, "v1", "requests", "*"))
 
 
@@ -64,12 +66,12 @@ def kill_after(bench, command, seconds, **settings):
 
 def check_cache(bench, what):
     accepted, said = bench.verify()
-    bench.check(accepted, "%s: the cache is sound" % what, said)
+    bench.check(accepted, "%s: the cache is valid" % what, said)
 
 
 def try_once(bench, dice, number, longest):
     if dice.random() < 0.3:
-        # Half of them find their programs in the cache.
+        # Half of the runs find their programs in the cache.
         salt = str(number if dice.random() < 0.5 else 0)
         left = bench.layered("--leave-running", salt)
         bench.check_same(left, bench.left, "try %d: returned from main" % number)
@@ -102,7 +104,7 @@ def run(options, scratch):
     print("seed %d" % options.seed, flush=True)
     expected = bench.native(*CASES)
     bench.left = bench.native("--leave-running", "0")
-    bench.check(expected.returncode == 0, "without the layer all is well", expected.stdout)
+    bench.check(expected.returncode == 0, "the run without the layer succeeds", expected.stdout)
     start = time.monotonic()
     bench.layered(*CASES)
     longest = time.monotonic() - start

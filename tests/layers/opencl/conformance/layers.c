@@ -10,7 +10,7 @@
  * Before it passes clBuildProgram on, it runs the command that COUNTING_LAYER_COMMAND names, if
  * any.
  *
- * One file is one layer. To have it twice in a process, copy the file.
+ * A file is loaded as one layer. To load it twice in a process, copy the file.
  */
 #include "support/opencl_layer.h"
 
@@ -46,7 +46,7 @@ static counts seen;
 
 #define SEEN(field) __atomic_fetch_add(&seen.field, 1, __ATOMIC_RELAXED)
 
-/* Builds and compiles by a thread that does not round to nearest. */
+/* Counts a build or compile by a thread that does not round to nearest. */
 static void count_rounding(void)
 {
     if (fegetround() != FE_TONEAREST) {
@@ -139,7 +139,7 @@ static const char *own_name(void)
     return slash != NULL ? slash + 1 : info.dli_fname;
 }
 
-/* The loader may have unloaded the runtimes already: nothing of OpenCL is called. */
+/* Must not call OpenCL, since the loader may have unloaded the runtimes already. */
 static void __attribute__((destructor)) report(void)
 {
     const char *path = getenv("COUNTING_LAYER_FILE");

@@ -3,15 +3,16 @@
  * opencl_conformance: drives OpenCL case by case and writes a transcript that is the same in each
  * run. compare.py runs it with and without a layer below it, and compares.
  *
- *     opencl_conformance [--platform SUBSTRING] [--cycles N] [--list] [--blind-writes] [CASE…]
+ *     opencl_conformance [--platform SUBSTRING] [--cycles N] [--threads N] [--list]
+ *         [--blind-writes] [CASE…]
  *     opencl_conformance [--platform SUBSTRING] --source FILE [--options OPTIONS] [--first FILE]
  *         [--before COMMAND] [--see platform|any] [--linked [--link-options OPTIONS]
  *         [--header FILE [--header-name NAME]] [--between COMMAND] [--move-to FOLDER]]
  *     opencl_conformance [--platform SUBSTRING] --leave-running SALT
  *
- * With --blind-writes, the descriptors 1 and 2 are written to all the time, whatever they are. The
- * second form builds one file, or compiles and links it, and runs its kernel f. The third returns
- * from main while work is running.
+ * With --blind-writes, a thread writes to the descriptors 1 and 2 all the time, whatever they are.
+ * The second form builds one file, or compiles and links it, and runs its kernel f. The third
+ * returns from main while work is running.
  *
  * Exit status: 0; 1: a result was wrong; 2: no such platform or case.
  */
@@ -91,7 +92,7 @@ static int fail(const char *what, const char *name)
     return 2;
 }
 
-/* What main must do. */
+/* What the command line asks for. */
 typedef struct request {
     const char *platform;
     source_run source;
@@ -105,6 +106,7 @@ static int parse_arguments(int argc, char **argv, request *wanted)
     static const struct option options[] = {
         {"platform", required_argument, NULL, 'p'},
         {"cycles", required_argument, NULL, 'c'},
+        {"threads", required_argument, NULL, 't'},
         {"list", no_argument, NULL, 'l'},
         {"source", required_argument, NULL, 's'},
         {"options", required_argument, NULL, 'o'},
@@ -125,6 +127,7 @@ static int parse_arguments(int argc, char **argv, request *wanted)
     int letter;
     *wanted = (request){.platform = ""};
     setting.cycles = 200;
+    setting.threads = THREADS_MAX;
     while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (letter) {
         case 'p':
@@ -132,6 +135,9 @@ static int parse_arguments(int argc, char **argv, request *wanted)
             break;
         case 'c':
             setting.cycles = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 't':
+            setting.threads = atoi(optarg);
             break;
         case 'l':
             wanted->list = 1;
@@ -199,6 +205,9 @@ int main(int argc, char **argv)
         if (find_case(argv[i]) == NULL) {
             return fail("no such case", argv[i]);
         }
+    }
+    if (setting.threads < 1 || setting.threads > THREADS_MAX) {
+        return fail("not a number of threads", "--threads");
     }
     if (!choose_platform(wanted.platform)) {
         return fail("no platform of that name with a device", wanted.platform);

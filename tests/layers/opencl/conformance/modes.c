@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the program does besides its cases: one source file, returning while work is running, and
- * writing to descriptors that may be anything.
+ * The modes of the program other than its cases: building one source file, returning while work is
+ * running, and writing to the descriptors 1 and 2 whatever they are.
  */
 #include "conformance.h"
 
@@ -109,7 +109,7 @@ static cl_int run_f(const scene *in, cl_program program)
 
 typedef cl_build_status(CL_API_CALL *program_status_fn)(cl_program, cl_device_id);
 
-/* Writes what a function, obtained by name after the build, reports of the program. */
+/* Obtains a function by name after the build, and writes what it reports about the program. */
 static void see_program(const scene *in, cl_program program, const char *how)
 {
     static const char name[] = "clGetProgramStatusTEST";

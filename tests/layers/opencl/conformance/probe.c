@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Information queries, made in every way that the size protocol allows.
+ * Information queries, made with every combination of arguments that OpenCL allows for sizes and
+ * buffers.
  */
 #include "conformance.h"
 
@@ -115,8 +116,8 @@ static void write_value(FILE *out, const unsigned char *value, size_t size, valu
 
 /* Queries once with a buffer of @given bytes. Writes the status, whether the returned size is
  * @expected, and whether bytes beyond @may_change kept their value. */
-static void ask_with(FILE *out, ask_function ask, const subject *of, const query *question,
-                     size_t given, size_t expected, const char *label)
+static void query_with(FILE *out, ask_function ask, const subject *of, const query *question,
+                       size_t given, size_t expected, const char *label)
 {
     size_t size = SIZE_UNTOUCHED;
     unsigned char *value = malloc(given + SLACK);
@@ -138,7 +139,7 @@ static void ask_with(FILE *out, ask_function ask, const subject *of, const query
     free(value);
 }
 
-/* If the size cannot be queried, the answer with a buffer of some size is still written. */
+/* If the size cannot be queried, writes the answer to a query with a buffer of some size. */
 static void probe_refusal(FILE *out, ask_function ask, const subject *of, const query *question)
 {
     unsigned char value[64];
@@ -166,10 +167,10 @@ void probe(ask_function ask, const subject *of, const query *question)
         }
         fprintf(out, "; nothing wanted %s", status_name(ask(of, question->param, 0, NULL, NULL)));
         if (size > 1) {
-            ask_with(out, ask, of, question, size - 1, size, "short");
+            query_with(out, ask, of, question, size - 1, size, "short");
         }
-        ask_with(out, ask, of, question, size + SLACK, size, "large");
-        ask_with(out, ask, of, question, size, size, "exact");
+        query_with(out, ask, of, question, size + SLACK, size, "large");
+        query_with(out, ask, of, question, size, size, "exact");
     }
     fclose(out);
     say("%s", line);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A program that finds OpenCL, closes the loader and opens it again, as plug-ins do. The cache must
-answer before and after."""
+"""A program that opens the OpenCL loader, closes it and opens it again, as plug-ins do. The cache
+must answer before and after."""
 
 import _ctypes
 import ctypes

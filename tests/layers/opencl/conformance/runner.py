@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compare.py, key_inputs.py and kill.py share: running the conformance program in a scratch
-folder, in an environment with no variables of Kiln except the test's, and counting failures."""
+"""The part that compare.py, key_inputs.py and kill.py share: running the conformance program in a
+scratch folder, in an environment with no variables of Kiln except the test's, and counting
+failures."""
 
 import argparse
 import difflib
@@ -56,7 +57,7 @@ class Runner:
         }
         self.base["HOME"] = self.folder("home")
         self.base["POCL_CACHE_DIR"] = self.folder("pocl")
-        self.base["KILN_HELPER"] = "0"  # tests capture themselves, when they want it
+        self.base["KILN_HELPER"] = "0"  # tests start captures themselves
         if options.vendors:
             self.base["OCL_ICD_VENDORS"] = options.vendors
         if options.loader_dir:
@@ -79,11 +80,12 @@ class Runner:
         return made
 
     def native(self, *arguments, **settings):
-        """Without the layer."""
+        """Runs the program without the layer."""
         return self.call(self.command(arguments), self.environment(**settings))
 
     def layered(self, *arguments, **settings):
-        """With the layer. KILN_DIR is this test's cache unless @settings say otherwise."""
+        """Runs the program with the layer. KILN_DIR is this test's cache unless @settings contain
+        it."""
         made = {"OPENCL_LAYERS": self.options.layer, "KILN_DIR": self.cache}
         made.update(settings)
         return self.call(self.command(arguments), self.environment(**made))
@@ -105,7 +107,7 @@ class Runner:
         return self.call([self.options.kiln] + list(arguments), self.environment())
 
     def counters(self, *arguments, **settings):
-        """The summary of one run under the layer; the run itself as second value."""
+        """Returns the summary of one run under the layer, and the run."""
         made = {"KILN_DIR": self.cache}
         made.update(settings)
         run = self.call(
@@ -119,12 +121,13 @@ class Runner:
             return {}, run
 
     def capture(self, directory=None):
-        """Serves the requests that runs left, if this runtime's builds are captured in that way."""
+        """Serves the capture requests that runs left, if this runtime's builds are captured by
+        request."""
         if self.options.kiln:
             self.kiln("capture", "--dir", directory or self.cache)
 
     def verify(self):
-        """Whether the tool accepts the cache; its output as second value."""
+        """Returns whether the tool accepts the cache, and its output."""
         done = self.kiln("verify", "--json", "--dir", self.cache)
         return done.returncode == 0, (done.stdout + done.stderr).strip()
 
@@ -153,6 +156,6 @@ def run_as_lines(run):
 
 
 def entry_files(cache):
-    """Every file that holds an entry, sorted by name."""
+    """Returns every file that contains an entry, sorted by name."""
     found = glob.glob(os.path.join(cache, "v1", "[0-9a-f]" * 2, "[0-9a-f]" * 32))
     return sorted(found)

@@ -117,7 +117,7 @@ static cl_uint queue_references(cl_command_queue queue)
     return count;
 }
 
-/* The reference counts. */
+/* Reference counts before a command. */
 typedef struct holdings {
     cl_kernel kernel;
     cl_program program;
@@ -143,8 +143,8 @@ static holdings holdings_of(cl_context context, cl_command_queue queue, cl_kerne
                       .of_queue = queue_references(queue)};
 }
 
-/* PoCL reports a command as complete a moment before it releases what the command held. The cases
- * write reference counts, so they wait until the counts are what they were. */
+/* Waits until the reference counts are the same as before: PoCL reports a command as complete
+ * shortly before it releases the command's references, and the cases print reference counts. */
 static void settle(const holdings *before)
 {
     enum { ROUNDS = 2000, ROUND_US = 1000 };

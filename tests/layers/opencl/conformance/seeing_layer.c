@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libseeing_layer.so: a layer for the OpenCL ICD loader that gives out a function of its own, like
- * a driver's extension function. It reports how the driver below has built a program.
+ * libseeing_layer.so: a layer for the OpenCL ICD loader that provides an extension function, as a
+ * driver does. The function reports how the driver below the layer has built a program.
  */
 #include "support/opencl_layer.h"
 

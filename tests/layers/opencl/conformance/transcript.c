@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The transcript: lines, names of handles, names of status codes.
+ * Writes the transcript: lines, names of handles, and names of status codes.
  */
 #include "conformance.h"
 
@@ -21,7 +21,7 @@ static named_handle names[NAMES_MAX];
 static size_t name_count;
 static int failures;
 
-/* Where the calling thread's lines go; NULL: stdout. */
+/* The stream of the calling thread's lines; NULL: stdout. */
 static _Thread_local FILE *redirected;
 static _Thread_local char *redirected_text;
 static _Thread_local size_t redirected_size;
@@ -123,7 +123,7 @@ const char *handle_name(const void *handle)
     return "a handle never seen";
 }
 
-/* Returns the end of a word without blanks, quotes and colons. */
+/* Returns the end of a word, which contains no blanks, quotes or colons. */
 static size_t word_end(const char *text, size_t size, size_t from)
 {
     while (from < size && !isspace((unsigned char)text[from]) &&

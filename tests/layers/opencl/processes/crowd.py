@@ -26,13 +26,13 @@ class Program:
 
 
 class Process:
-    def __init__(self, house, command):
-        self.house = house
-        # Processes that build one program at the same time sometimes fail on PoCL, if they share
-        # its cache.
-        own_cache = {"POCL_CACHE_DIR": tempfile.mkdtemp(dir=house.folder)}
+    def __init__(self, scene, command):
+        self.scene = scene
+        # Processes that build the same program at the same time sometimes fail on PoCL if they
+        # share PoCL's cache.
+        own_cache = {"POCL_CACHE_DIR": tempfile.mkdtemp(dir=scene.folder)}
         self.process = subprocess.Popen(
-            [str(part) for part in command], env=house.environment | own_cache, cwd=house.folder,
+            [str(part) for part in command], env=scene.environment | own_cache, cwd=scene.folder,
             text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.pid = self.process.pid
 
@@ -42,7 +42,7 @@ class Process:
         return self.process.returncode, output
 
     def end(self):
-        """Ends the process in any state; may be called again."""
+        """Kills the process, whatever its state; may be called again."""
         self.process.kill()
         self.process.wait()
         self.process.stdin.close()
@@ -55,12 +55,13 @@ class Process:
         self.process.send_signal(number)
 
     def has_begun(self):
-        """Whether its build has reached the layer below Kiln's."""
-        return any(step[0] == "begin" and step[2] == str(self.pid) for step in self.house.steps())
+        """Returns whether the process's build has reached the layer below Kiln's."""
+        return any(step[0] == "begin" and step[2] == str(self.pid) for step in self.scene.steps())
 
     def is_waiting(self):
-        """Whether it waits for a lease: it has the file of leases open, and builds nothing."""
-        leases = str(self.house.cache / "lease")
+        """Returns whether the process waits for a lease: it has the file of leases open, and builds
+        nothing."""
+        leases = str(self.scene.cache / "lease")
         try:
             open_files = [os.readlink(f) for f in Path(f"/proc/{self.pid}/fd").iterdir()]
         except FileNotFoundError:  # a descriptor was closed meanwhile
@@ -68,7 +69,7 @@ class Process:
         return leases in open_files and not self.has_begun()
 
 
-class House:
+class Scene:
     """A new cache, and new folders for everything else."""
 
     def __init__(self, options):
@@ -119,7 +120,7 @@ class House:
     def hold(self, name):
         (self.control / f"hold-{name}").touch()
 
-    def let_go(self, name):
+    def release(self, name):
         (self.control / f"hold-{name}").unlink()
 
     def log(self):
@@ -127,14 +128,14 @@ class House:
         return path.read_text() if path.exists() else ""
 
     def steps(self):
-        """Returns what the holding layer has seen so far, as words of each line."""
+        """Returns the steps that the holding layer has logged so far, each as a list of words."""
         return [line.split() for line in self.log().splitlines()]
 
     def builds(self, name):
         """Returns how many builds of a program have started at the driver."""
         return sum(step[:2] == ["begin", name] for step in self.steps())
 
-    # ---- what Kiln says ----
+    # ---- Kiln's trace ----
 
     def outcomes(self, process):
         """Returns the outcome of each request of a process: built, hit-store, …"""

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fork_while_building SOURCE FILE: builds a source in one thread and, when it reads a line from
- * standard input, forks in a different one. The child creates, queries and releases a program, and
- * lives as long as the file exists. Parent and child print their progress, and end by exit.
+ * standard input, forks in a different thread. The child creates, queries and releases a program,
+ * and runs as long as the file exists. Parent and child print their progress, and end by exit.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>

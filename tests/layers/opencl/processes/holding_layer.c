@@ -7,7 +7,7 @@
  *     log             a line for each step: "begin horse PID", "end horse PID STATUS", and "binary
  *                     PID" if a program is about to be made from a binary
  *     hold-horse      builds of horse stop after they have begun, until this file is removed
- *     hold-binaries   the same when programs are made from binaries
+ *     hold-binaries   calls that make programs from binaries stop in the same way
  *     refuse-binaries programs from binaries are refused
  */
 #include "support/opencl_layer.h"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Many processes on one cache: each program is built once, by one of them, and a failing builder
-does not delay the others. A layer below Kiln's stops builds half-way, so that every test knows the
-state of each process.
+"""Many processes share a cache: each program is built once, by one of them, and a builder that
+fails does not delay the others. A layer below Kiln's stops builds half-way, so that every test
+knows the state of each process.
 
 On drivers whose builds are not captured at once, each process may build for itself. Then only the
 results are checked.
@@ -14,7 +14,7 @@ import signal
 import sys
 import unittest
 
-from crowd import House, Program
+from crowd import Scene, Program
 
 HORSE = Program("horse", 11)
 COW = Program("cow", 22)
@@ -29,34 +29,34 @@ class Broken(Program):
 
 class ProcessesTest(unittest.TestCase):
     def setUp(self):
-        self.house = House(options)
-        self.addCleanup(self.house.close)
+        self.scene = Scene(options)
+        self.addCleanup(self.scene.close)
 
     # ---- steps ----
 
     def start_builder(self, program):
         """Starts a process and waits until its build is stopped."""
-        self.house.hold(program.name)
-        builder = self.house.start(program)
+        self.scene.hold(program.name)
+        builder = self.scene.start(program)
         self.wait_for_build(builder)
         return builder
 
     def wait_for_build(self, process):
-        self.house.wait_until(process.has_begun, f"{process.pid} builds")
+        self.scene.wait_until(process.has_begun, f"{process.pid} builds")
 
     def start_waiter(self, program):
-        waiter = self.house.start(program)
+        waiter = self.scene.start(program)
         self.wait_for_waiting(waiter)
         return waiter
 
     def wait_for_waiting(self, process):
-        """Waits until the process waits for a lease; if builds pass through, until it has begun its
-        own."""
-        self.house.wait_until(
+        """Waits until the process waits for a lease or, if builds pass through, until it has begun
+        its own."""
+        self.scene.wait_until(
             lambda: process.is_waiting() or (not options.cached and process.has_begun()),
             f"{process.pid} waits")
 
-    # ---- claims ----
+    # ---- checks ----
 
     def assert_right(self, process, program):
         status, output = process.finish()
@@ -65,16 +65,16 @@ class ProcessesTest(unittest.TestCase):
 
     def assert_builds(self, program, count):
         if options.cached:
-            self.assertEqual(self.house.builds(program.name), count, self.house.log())
+            self.assertEqual(self.scene.builds(program.name), count, self.scene.log())
 
     def assert_outcome(self, process, outcome):
         if options.cached:
-            self.assertEqual(self.house.outcomes(process), [outcome])
+            self.assertEqual(self.scene.outcomes(process), [outcome])
 
     def assert_stored(self, program):
-        """One that comes later finds the entry."""
-        before = self.house.builds(program.name)
-        late = self.house.start(program)
+        """Checks that a later process finds the entry."""
+        before = self.scene.builds(program.name)
+        late = self.scene.start(program)
         self.assert_right(late, program)
         self.assert_outcome(late, "hit-store")
         self.assert_builds(program, before)
@@ -83,10 +83,10 @@ class ProcessesTest(unittest.TestCase):
 
     def test_a_crowd_builds_once(self):
         builder = self.start_builder(HORSE)
-        waiters = [self.house.start(HORSE) for _ in range(CROWD - 1)]
+        waiters = [self.scene.start(HORSE) for _ in range(CROWD - 1)]
         for waiter in waiters:
             self.wait_for_waiting(waiter)
-        self.house.let_go("horse")
+        self.scene.release("horse")
         for process in [builder, *waiters]:
             self.assert_right(process, HORSE)
         self.assert_builds(HORSE, 1)
@@ -94,8 +94,8 @@ class ProcessesTest(unittest.TestCase):
         for waiter in waiters:
             self.assert_outcome(waiter, "hit-store")
 
-    def test_a_crowd_without_order(self):
-        crowd = [self.house.start(program) for program in [HORSE, COW] * (CROWD // 2)]
+    def test_a_crowd_at_any_time(self):
+        crowd = [self.scene.start(program) for program in [HORSE, COW] * (CROWD // 2)]
         for process, program in zip(crowd, [HORSE, COW] * (CROWD // 2)):
             self.assert_right(process, program)
         self.assert_builds(HORSE, 1)
@@ -104,11 +104,11 @@ class ProcessesTest(unittest.TestCase):
     def test_distinct_programs_build_at_once(self):
         first = self.start_builder(HORSE)
         second = self.start_builder(COW)
-        self.house.let_go("cow")
+        self.scene.release("cow")
         self.assert_right(second, COW)
         self.assert_stored(COW)
         self.assertTrue(first.is_running())
-        self.house.let_go("horse")
+        self.scene.release("horse")
         self.assert_right(first, HORSE)
 
     # ---- builders that fail ----
@@ -119,7 +119,7 @@ class ProcessesTest(unittest.TestCase):
         builder.send(signal.SIGKILL)
         self.assertEqual(builder.finish()[0], -signal.SIGKILL)
         self.wait_for_build(waiter)
-        self.house.let_go("horse")
+        self.scene.release("horse")
         self.assert_right(waiter, HORSE)
         self.assert_outcome(waiter, "built")
         self.assert_builds(HORSE, 2)
@@ -127,38 +127,38 @@ class ProcessesTest(unittest.TestCase):
 
     def test_a_killed_builder_is_replaced_by_one(self):
         builder = self.start_builder(HORSE)
-        waiters = [self.house.start(HORSE) for _ in range(CROWD - 1)]
+        waiters = [self.scene.start(HORSE) for _ in range(CROWD - 1)]
         for waiter in waiters:
             self.wait_for_waiting(waiter)
         builder.send(signal.SIGKILL)
-        self.house.wait_until(lambda: any(w.has_begun() for w in waiters), "one builds")
-        self.house.let_go("horse")
+        self.scene.wait_until(lambda: any(w.has_begun() for w in waiters), "one builds")
+        self.scene.release("horse")
         for waiter in waiters:
             self.assert_right(waiter, HORSE)
         self.assert_builds(HORSE, 2)
 
-    def test_a_stopped_builder_is_not_waited_for(self):
-        """The entry that the driver refuses says what a build costs: almost nothing. So waiting
+    def test_waiting_for_a_stopped_builder_ends(self):
+        """The entry, which the driver refuses, states that a build takes almost no time. So waiting
         ends after the shortest limit, 10 s."""
         if not options.cached:
             self.skipTest("no builds are captured at once")
-        self.assert_right(self.house.start(HORSE), HORSE)
-        self.house.hold("binaries")
-        self.house.hold("horse")
-        pair = [self.house.start(HORSE), self.house.start(HORSE)]
+        self.assert_right(self.scene.start(HORSE), HORSE)
+        self.scene.hold("binaries")
+        self.scene.hold("horse")
+        pair = [self.scene.start(HORSE), self.scene.start(HORSE)]
         for process in pair:
-            self.house.wait_until(
-                lambda p=process: ["binary", str(p.pid)] in self.house.steps(), "it loads")
-        (self.house.control / "refuse-binaries").touch()
-        self.house.let_go("binaries")
-        self.house.wait_until(lambda: any(p.has_begun() for p in pair), "one builds")
+            self.scene.wait_until(
+                lambda p=process: ["binary", str(p.pid)] in self.scene.steps(), "it loads")
+        (self.scene.control / "refuse-binaries").touch()
+        self.scene.release("binaries")
+        self.scene.wait_until(lambda: any(p.has_begun() for p in pair), "one builds")
         stopped, other = sorted(pair, key=lambda p: not p.has_begun())
         stopped.send(signal.SIGSTOP)
         self.wait_for_waiting(other)
-        (self.house.control / "refuse-binaries").unlink()
+        (self.scene.control / "refuse-binaries").unlink()
 
         self.wait_for_build(other)
-        self.house.let_go("horse")
+        self.scene.release("horse")
         self.assert_right(other, HORSE)
         self.assert_stored(HORSE)
         self.assertTrue(stopped.is_running())
@@ -168,24 +168,24 @@ class ProcessesTest(unittest.TestCase):
         self.assert_stored(HORSE)
 
     def test_without_leases_each_builds(self):
-        """A file of leases that other users may write is not trusted."""
-        self.assert_right(self.house.start(COW), COW)
+        """A file of leases that is writable by other users is not trusted."""
+        self.assert_right(self.scene.start(COW), COW)
         if options.cached:
-            (self.house.cache / "lease").chmod(0o622)
+            (self.scene.cache / "lease").chmod(0o622)
         first = self.start_builder(HORSE)
-        second = self.house.start(HORSE)
+        second = self.scene.start(HORSE)
         self.wait_for_build(second)
-        self.house.let_go("horse")
+        self.scene.release("horse")
         self.assert_right(first, HORSE)
         self.assert_right(second, HORSE)
         self.assert_builds(HORSE, 2)
         self.assert_stored(HORSE)
 
-    def test_a_failing_build_fails_in_each(self):
+    def test_a_failing_build_fails_in_each_process(self):
         broken = Broken()
         builder = self.start_builder(broken)
         waiters = [self.start_waiter(broken) for _ in range(2)]
-        self.house.let_go("broken")
+        self.scene.release("broken")
         expected = builder.finish()
         self.assertEqual(expected[0], 1)
         self.assertIn("this is broken", expected[1])
@@ -197,12 +197,12 @@ class ProcessesTest(unittest.TestCase):
     # ---- fork ----
 
     def start_forking(self):
-        """Starts a process whose build is stopped and that has a child. Returns it, and the file on
-        whose existence the child's life depends."""
-        self.house.hold("horse")
-        life = self.house.folder / "child-lives"
+        """Starts a process whose build is stopped and that has a child. Returns the process, and
+        the file whose removal ends the child."""
+        self.scene.hold("horse")
+        life = self.scene.folder / "child-lives"
         life.touch()
-        builder = self.house.start_command(options.forking, HORSE.source, life)
+        builder = self.scene.start_command(options.forking, HORSE.source, life)
         self.wait_for_build(builder)
         builder.process.stdin.write("\n")
         builder.process.stdin.flush()
@@ -214,18 +214,18 @@ class ProcessesTest(unittest.TestCase):
         waiter = self.start_waiter(HORSE)
         builder.send(signal.SIGKILL)
         self.wait_for_build(waiter)
-        self.house.let_go("horse")
+        self.scene.release("horse")
         self.assert_right(waiter, HORSE)
         self.assert_stored(HORSE)
         life.unlink()
         self.assertEqual(builder.finish()[1], "child ends\n")
 
-    def test_a_builder_that_forks_goes_on(self):
+    def test_a_builder_that_forks_continues(self):
         builder, life = self.start_forking()
         waiter = self.start_waiter(HORSE)
         life.unlink()
         self.assertEqual(builder.process.stdout.readline(), "child ends\n")
-        self.house.let_go("horse")
+        self.scene.release("horse")
         self.assertEqual(builder.finish(), (0, "parent ends\n"))
         self.assert_right(waiter, HORSE)
         self.assert_outcome(waiter, "hit-store")
@@ -238,7 +238,7 @@ def parse():
     parser.add_argument("--forking", required=True, help="fork_while_building")
     parser.add_argument("--layer", required=True, help="libkiln_opencl_layer.so")
     parser.add_argument("--holding", required=True, help="libholding_layer.so")
-    parser.add_argument("--cached", action="store_true", help="builds are captured at once here")
+    parser.add_argument("--cached", action="store_true", help="this runtime captures at once")
     parsed, unittest_arguments = parser.parse_known_args()
     for name in "program", "forking", "layer", "holding":
         setattr(parsed, name, os.path.abspath(getattr(parsed, name)))

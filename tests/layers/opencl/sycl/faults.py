@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of caches: damaged files, what killed processes leave, directories that cannot be written,
-full disks, and kills. Each fault is tried on a separate cache, Kiln's or SYCL's, with the program
-of sycl_program.py."""
+"""Faults of caches: damaged files, leftovers of killed processes, directories that cannot be
+written, full disks, and kills. Each fault is tried on a separate cache, Kiln's or SYCL's, with the
+program of sycl_program.py."""
 
 import concurrent.futures
 import contextlib
@@ -18,11 +18,11 @@ from sycl_program import Run, builds_at_driver, environment, kiln_cache, sycl_ca
 HUNG_SECONDS = 100  # many times as long as the program takes without a cache
 
 
-class Harmed(Exception):
+class ProgramFailed(Exception):
     """Raised if the program had wrong results, died or hung."""
 
 
-class NeverWarm(Exception):
+class CacheIncomplete(Exception):
     """Raised if the results are right, but the cache never gets all programs."""
 
 
@@ -30,7 +30,7 @@ class NeverWarm(Exception):
 
 
 class Cache:
-    """A kind of cache, and a cache of that kind that a run filled in so many seconds."""
+    """A kind of cache, and one cache of that kind, which a run filled in @fill_seconds."""
 
     def __init__(self, filled, fill_seconds, counting_layer):
         self.filled = Path(filled)
@@ -42,7 +42,7 @@ class Cache:
         raise NotImplementedError
 
     def leftovers(self):
-        """Returns functions that put into a cache what a killed process may leave there."""
+        """Returns functions that create in a cache what a killed process may leave there."""
         raise NotImplementedError
 
     def forget_one(self, folder, chance):
@@ -68,7 +68,7 @@ class KilnCache(Cache):
 
 
 class OwnCache(Cache):
-    """SYCL's persistent cache. It has more locks if its size is limited."""
+    """SYCL's persistent cache. It uses more locks if its size is limited."""
 
     def __init__(self, filled, fill_seconds, counting_layer, bounded=False):
         super().__init__(filled, fill_seconds, counting_layer)
@@ -117,7 +117,7 @@ class Trial:
     def check(self, run):
         run.finish(HUNG_SECONDS)
         if run.results != self.expected:
-            raise Harmed(f"{self.description}: {'wrong results' if run.results else run.ending()}")
+            raise ProgramFailed(f"{self.description}: {'wrong results' if run.results else run.ending()}")
 
     def run(self, prefix=()):
         self.check(self.start(prefix))
@@ -129,11 +129,11 @@ class Trial:
             self.start(prefix, self.cache.counting_layer, COUNTING_LAYER_FILE=str(self.counts)))
         builds = builds_at_driver(self.counts)
         if builds > 0:
-            raise NeverWarm(f"{self.description}: {builds} builds in the run after")
+            raise CacheIncomplete(f"{self.description}: {builds} builds in the run after")
 
 
 def run_trial(fault, cache, expected, number, seed, after=None):
-    """Returns None if all went well; otherwise the exception that says what did not.
+    """Returns None if the trial succeeded; otherwise the exception that describes the failure.
 
     @after: a function of the cache's folder that may raise one, too
     """
@@ -144,7 +144,7 @@ def run_trial(fault, cache, expected, number, seed, after=None):
             fault(trial)
             if after:
                 after(trial.folder)
-        except (Harmed, NeverWarm) as wrong:
+        except (ProgramFailed, CacheIncomplete) as wrong:
             return wrong
     return None
 
@@ -194,7 +194,7 @@ def file_truncated(trial):
 
 
 def files_emptied(trial):
-    """Damages one file or, as after a power cut, all."""
+    """Damages one file, or all files as a power cut may."""
     trial.fill()
     files = cached_files(trial.folder)
     if trial.number % 2 == 0:
@@ -206,11 +206,11 @@ def files_emptied(trial):
     trial.run_warm()
 
 
-# ---- what killed processes leave ----
+# ---- leftovers of killed processes ----
 
 
 def leftover(trial):
-    """Makes each kind in turn, where something must be written after it."""
+    """Creates each kind of leftover in turn, in a place where the next run must write."""
     kinds = trial.cache.leftovers()
     kind = kinds[trial.number % len(kinds)]
     trial.fill()
@@ -227,7 +227,8 @@ def entries_of(folder):
 
 
 def leave_temporaries(folder, chance):
-    """Half of an entry, recent and old, in a shard that is used and in one that is not."""
+    """Leaves incomplete entries, a recent and an old one, in a shard that is in use and in one that
+    is not."""
     entry = chance.choice(entries_of(folder))
     unused = folder / "v1/00"
     unused.mkdir(mode=0o700, exist_ok=True)
@@ -240,7 +241,7 @@ def leave_temporaries(folder, chance):
 
 
 def leave_lock_file(folder, chance):
-    """No process holds a lock any more; the content of the file does not matter."""
+    """Leaves a lock file that no process has locked; its content does not matter."""
     (folder / "lease").write_bytes(chance.randbytes(100))
 
 
@@ -257,7 +258,7 @@ def leave_bare_folders(folder, _):
 
 
 def item_of(folder, chance):
-    """Returns a program of SYCL's cache: the path of its files, without their endings."""
+    """Returns a program of SYCL's cache: the path of its files, without their extensions."""
     return chance.choice(sorted(folder.rglob("*.bin"))).with_suffix("")
 
 
@@ -303,8 +304,8 @@ def killed(trial):
 
 @contextlib.contextmanager
 def unwritable(folder):
-    """Returns the prefix of a command that must not be able to write there. Root could anyway, so
-    the prefix drops that right."""
+    """Returns the prefix of a command that must not be able to write to the folder. Root could
+    write anyway, so the prefix drops root's right to do so."""
     paths = [folder, *folder.rglob("*")]
     modes = [path.stat().st_mode for path in paths]
     for path, mode in zip(paths, modes):
@@ -341,7 +342,7 @@ def read_only_empty(trial):
 
 
 class SmallDisk:
-    """A disk of a few KiB, which only commands with its prefix see."""
+    """A disk of a few KiB, which only commands with its prefix can access."""
 
     SCRIPT = 'mount -t tmpfs -o "size=$1k,mode=0700" none "$2" && echo mounted && exec cat'
 

@@ -13,14 +13,18 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import faults
+import sycl_program
 from sycl_program import (
     builds_at_driver, environment, kiln_cache, run, run_together, sycl_cache)
 
 KILN, LAYER, COUNTING_LAYER = (os.path.abspath(path) for path in sys.argv[1:4])
+sycl_program.arguments += sycl_program.SOME_RESULTS
 UNDER_KILN = (KILN, "run", "--summary", "--json", "--")
-PROGRAMS_MIN = 12  # at least so many are distinct
+PROGRAMS_MIN = 12  # at least this many programs are distinct
+ALL_PROGRAMS_MIN = 40
 
 
 def counters_of(ended):
@@ -32,8 +36,8 @@ def hits_of(counters):
     return counters["hits_memory"] + counters["hits_store"]
 
 
-def folder_with_debians_loader(folder):
-    """Puts the system's loader into a folder without anything else. Returns None if there is
+def folder_with_systems_loader(folder):
+    """Makes a folder that contains only the system's loader, and returns it; None if there is
     none."""
     name = "libOpenCL.so.1"
     known = subprocess.run(
@@ -46,7 +50,7 @@ def folder_with_debians_loader(folder):
 
 
 def loader_of(variables):
-    """Returns the loader that a SYCL program has mapped."""
+    """Returns the path of the loader that a SYCL program uses."""
     script = "import dpctl; dpctl.get_devices(); print(open('/proc/self/maps').read())"
     maps = subprocess.run(
         [sys.executable, "-c", script], env=variables, stdout=subprocess.PIPE, text=True,
@@ -55,7 +59,7 @@ def loader_of(variables):
 
 
 class SyclTest(unittest.TestCase):
-    """Sets up the program's results without Kiln, and a cache that a first run filled."""
+    """Provides the program's results without Kiln, and a cache that a first run filled."""
 
     @classmethod
     def setUpClass(cls):
@@ -77,7 +81,7 @@ class SyclTest(unittest.TestCase):
         shutil.copytree(self.filled, copy)
         return copy
 
-    def asked_for(self):
+    def requested_builds(self):
         """Returns how many builds the program requests."""
         counters = counters_of(self.cold)
         return counters["builds"] + hits_of(counters)
@@ -86,13 +90,13 @@ class SyclTest(unittest.TestCase):
         self.assertEqual(ended.results, self.expected, ended.ending())
 
     def assert_warm(self, ended):
-        """Checks that results are right and all are hits: nothing is built, missed, damaged or
-        passed through."""
+        """Checks that the results are right and all requests hit: nothing is built, missed, damaged
+        or passed through."""
         self.assert_right(ended)
         counters = counters_of(ended)
         for name in ("builds", "misses", "passed_through", "failures", "corrupt", "dropped"):
             self.assertEqual(counters[name], 0, (name, counters))
-        self.assertEqual(hits_of(counters), self.asked_for(), counters)
+        self.assertEqual(hits_of(counters), self.requested_builds(), counters)
 
     def test_first_run_fills(self):
         self.assert_right(self.cold)
@@ -107,8 +111,25 @@ class SyclTest(unittest.TestCase):
         self.assert_warm(warm)
         self.assertEqual(counters_of(warm)["puts"], 0)
 
+    def test_all_results(self):
+        """Compares the program's results with Kiln to its results without Kiln. numpy has checked
+        all results without Kiln."""
+        filled = environment(KILN_DIR=str(self.folder() / "cache"))
+        with mock.patch.object(sycl_program, "arguments", ["--json"]):
+            plain = run(environment())
+            cold = run(filled, UNDER_KILN)
+            warm = run(filled, UNDER_KILN)
+        self.assertGreater(len(plain.results), len(self.expected), plain.ending())
+        for ended in cold, warm:
+            self.assertEqual(ended.results, plain.results, ended.ending())
+        self.assertGreaterEqual(counters_of(cold)["builds"], ALL_PROGRAMS_MIN)
+        self.assertEqual(hits_of(counters_of(warm)),
+                         hits_of(counters_of(cold)) + counters_of(cold)["builds"])
+        for name in ("builds", "misses", "passed_through", "failures", "corrupt", "dropped"):
+            self.assertEqual(counters_of(warm)[name], 0, (name, counters_of(warm)))
+
     def test_both_loaders_share_entries(self):
-        folder = folder_with_debians_loader(self.folder())
+        folder = folder_with_systems_loader(self.folder())
         if folder is None:
             self.skipTest("no other OpenCL loader here")
         debians = environment(LD_LIBRARY_PATH=str(folder))
@@ -144,7 +165,7 @@ class SyclTest(unittest.TestCase):
         self.assert_right(without_kiln)
         self.assertGreaterEqual(len(list(own.rglob("*.bin"))), PROGRAMS_MIN)
 
-    def test_together_each_program_is_built_once(self):
+    def test_concurrent_runs_build_each_program_once(self):
         cache = self.folder() / "cache"
         counts = self.folder() / "counts"
         # The lowest layer comes first.
@@ -198,7 +219,7 @@ class SyclTest(unittest.TestCase):
     def test_emptied_files(self):
         self.assert_survives(faults.files_emptied, 2)
 
-    def test_what_killed_processes_leave(self):
+    def test_leftovers_of_killed_processes(self):
         self.assert_survives(faults.leftover, 4)
 
     def test_kills(self):

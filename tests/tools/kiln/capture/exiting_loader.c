@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands in for libOpenCL.so.1: a process that loads it exits with status 0.
+ * Replaces libOpenCL.so.1: a process that loads it exits with status 0.
  */
 #include <stdlib.h>
 

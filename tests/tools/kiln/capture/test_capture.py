@@ -19,7 +19,7 @@ import unittest
 
 KILN, LAYER, APP, EXITING_LOADER = (os.path.abspath(path) for path in sys.argv[1:5])
 
-# How long to wait for something that must happen.
+# The longest wait for something that must happen.
 PATIENCE_SECONDS = 120
 
 SOURCE = """
@@ -40,7 +40,7 @@ def read(path):
 
 
 def end(process):
-    """Ends what a failed test left running."""
+    """Ends a process that a failed test left running."""
     if process.poll() is None:
         process.kill()
     process.wait()
@@ -145,7 +145,8 @@ class CaptureTest(unittest.TestCase):
         self.assertEqual(self.kinds(), kinds)
 
     def assert_warm(self, expected, source="a.cl", **settings):
-        """The runtime's own cache is removed: nothing is built, and the result is the same."""
+        """Checks that after the runtime's own cache is removed, nothing is built and the result is
+        the same."""
         empty = tempfile.mkdtemp(prefix="empty-", dir=self.scratch)
         process = subprocess.run(
             [KILN, "run", "--summary", "--json", "--", APP, source, "return"],
@@ -209,7 +210,8 @@ class Started(CaptureTest):
         self.wait_for({"program": 1})
 
     def test_has_low_priority(self):
-        """The tool here only reports its session, to which the scheduler gives weights."""
+        """The tool here only reports its session, because the scheduler gives weights to
+        sessions."""
         if not os.path.exists("/proc/self/autogroup"):
             self.skipTest("the scheduler does not weigh sessions here")
         told = os.path.join(self.scratch, "told")
@@ -223,18 +225,18 @@ class Started(CaptureTest):
         self.assertEqual(read(told).split()[1:], ["nice", "19"])
 
     def assert_saw_no_child(self, process):
-        self.assertIsNone(process.poll(), "it lived until now")
+        self.assertIsNone(process.poll(), "it ran until now")
         stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
         self.assertEqual(stdout.splitlines(), ["5", "children 0, signals 0, pending 0"], stderr)
 
-    def test_invisible_while_it_lives(self):
-        """Requests are served while the application lives and waits for any child, with SIGCHLD
+    def test_invisible_while_the_program_runs(self):
+        """Requests are served while the application runs and waits for any child, with SIGCHLD
         handled, blocked or ignored."""
         modes = ("wait", "block", "ignore")
         processes = {}
         for mode in modes:
             self.write(mode + ".cl", SOURCE % 0 + "// %s\n" % mode)
-            # Processes that fill one cache of PoCL at the same time sometimes fail.
+            # Processes that fill the same PoCL cache at the same time sometimes fail.
             processes[mode] = self.start(mode + ".cl", mode,
                                          POCL_CACHE_DIR=self.folder("pocl-" + mode))
         wanted = {"program": len(modes)}
@@ -245,7 +247,8 @@ class Started(CaptureTest):
         self.assertEqual(self.kinds(), wanted)
 
     def test_adopts_orphans(self):
-        """Such a process would adopt the helper as a child, so it starts none."""
+        """A process that adopts orphans would get the helper as a child, so the layer starts
+        none."""
         trace = os.path.join(self.scratch, "trace")
         self.write("trace", "")
         process = self.start(mode="reaper", KILN_TRACE=trace)
@@ -264,7 +267,7 @@ class Started(CaptureTest):
         self.wait_for({"program": 1})
 
     def leave_request(self, mode, status):
-        """The program ends in a way that starts no helper."""
+        """Runs the program so that it leaves a request and ends in a way that starts no helper."""
         process = self.start(mode=mode, KILN_HELPER="0")
         self.wait_for({"request": 1})
         process.communicate(timeout=PATIENCE_SECONDS)
@@ -276,7 +279,7 @@ class Started(CaptureTest):
         self.assertEqual(self.run_app(), ["5"])
         self.wait_for({"program": 1})
 
-    def test_what_others_left(self):
+    def test_requests_of_other_programs(self):
         """A program that finds all its builds serves the requests of others."""
         self.assertEqual(self.run_app(), ["5"])
         self.wait_for({"program": 1})
@@ -352,7 +355,7 @@ class NotStarted(CaptureTest):
 
 
 class Asked(CaptureTest):
-    """Programs that ask for their binaries have thereby made the capture."""
+    """A program that asks for its binaries makes the driver produce what a capture needs."""
 
     def setUp(self):
         super().setUp()
@@ -379,7 +382,8 @@ class Asked(CaptureTest):
         self.assert_warm(["5"])
 
     def test_in_another_floating_point_mode(self):
-        """The driver makes the binary when it is asked for it, in the mode of the asking thread."""
+        """The driver makes the binary only when a thread asks for it, in the floating-point mode of
+        that thread."""
         self.assertEqual(self.run_app(mode="rounded"), ["5"])
         self.assertEqual(self.kinds(), {"request": 1})
         self.assert_captured(served=1)
@@ -466,7 +470,7 @@ class ByHand(CaptureTest):
         self.assertEqual(json.loads(done.stdout)["dropped"], 1)
 
     def test_loader_that_exits(self):
-        """Its exit code is not one of the worker's."""
+        """The exit status that the loader causes is not mistaken for that of a worker."""
         folder = self.folder("late")
         before = os.environ.get("LD_LIBRARY_PATH")
         self.run_app(LD_LIBRARY_PATH=folder + (":" + before if before else ""))
@@ -506,7 +510,7 @@ class ByHand(CaptureTest):
         self.wait_until(lambda: len(self.helpers()) >= 2 or helper.poll() is not None, 0.01)
         return helper
 
-    def test_second_one_leaves(self):
+    def test_second_one_ends(self):
         self.request(2)
         helper = self.start_and_see_at_work()
         helper.send_signal(signal.SIGSTOP)
@@ -531,7 +535,7 @@ class ByHand(CaptureTest):
             self.assert_warm([str(5 + i)], "%d.cl" % i)
 
     def end_worker(self, helper, number, before=()):
-        """Ends the helper's next worker by a signal; returns it."""
+        """Ends the helper's next worker by a signal. Returns the worker's process ID."""
         workers = []
 
         def has_worker():
@@ -544,8 +548,8 @@ class ByHand(CaptureTest):
         return workers[0]
 
     def test_driver_crashes(self):
-        """A request that crashes the driver is tried three times, then given up, and not left
-        again."""
+        """A request that crashes the driver is tried three times and then given up. A further build
+        leaves no new request."""
         self.request(1)
         helper = self.start_and_see_at_work()
         ended = []
@@ -564,7 +568,8 @@ class ByHand(CaptureTest):
         self.assertEqual(self.kinds(), {"program": 1})
 
     def test_worker_ended_by_others(self):
-        """A signal that no fault of a driver raises leaves the request for the next run."""
+        """If a worker ends by a signal that no driver's fault raises, the request stays for the
+        next run."""
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGXFSZ):
             shutil.rmtree(self.cache, ignore_errors=True)
             self.request(2)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache in the format of DPC++'s SYCL runtime, written and read here as the runtime does it, for
-machines without it. tests/tools/kiln/dpcpp/test_runtime.py checks the same findings with the
-runtime itself."""
+"""A cache in the format of DPC++'s SYCL runtime. This file writes and reads it as the runtime does,
+for machines without the runtime. tests/tools/kiln/dpcpp/test_runtime.py checks the same findings
+with the runtime itself."""
 
 import os
 import struct
@@ -33,7 +33,7 @@ def std_hash(text):
 
 
 def unmix(mixed):
-    """Returns the block that gives this value."""
+    """Returns the block that the hash mixes to this value."""
     inverse = pow(FACTOR, -1, 1 << 64)
     return shift_mix(mixed * inverse & MASK) * inverse & MASK
 
@@ -69,7 +69,8 @@ class Key:
             record(part) for part in (self.device, self.options, self.constants, self.images))
 
     def payload(self):
-        """The device code, a function of the key, so that wrong code is detected."""
+        """Returns the device code, which is a function of the key, so that wrong code is
+        detected."""
         return b"\x7fELF" + struct.pack("<Q", std_hash(self.source())) * 40
 
 
@@ -97,8 +98,8 @@ class Cache:
         return self.root / key.path() / str(number)
 
     def put(self, key, number=None, used_ns=None):
-        """Writes an item as the runtime does. Returns its path without an ending; None if it did
-        not get the lock."""
+        """Writes an item as the runtime does. Returns the item's path without an ending, or None if
+        the lock was taken."""
         folder = self.root / key.path()
         folder.mkdir(parents=True, exist_ok=True)
         if number is None:
@@ -115,7 +116,7 @@ class Cache:
         return stem
 
     def put_source(self, device, options, source, payload=b"\x7fELF of a source", number=0):
-        """An item of kernel_compiler: no .src."""
+        """Writes an item of the extension kernel_compiler, which has no .src file."""
         levels = "/".join(str(std_hash(level)) for level in (device, options, source))
         stem = self.root / "ext_kernel_compiler" / levels / str(number)
         return self.put_keyless(stem, payload)
@@ -131,8 +132,8 @@ class Cache:
         return stem
 
     def get(self, key):
-        """Searches as the runtime does, and fails where it would die. Returns the device code or
-        None."""
+        """Searches as the runtime does, and raises an exception where the runtime would crash.
+        Returns the device code or None."""
         number = 0
         while True:
             stem = self.stem(key, number)
@@ -161,7 +162,7 @@ class Cache:
 
 
 def make_old(path, seconds=100_000):
-    """Makes a file look as if it had been there for a long time."""
+    """Sets an old time for a file."""
     os.utime(path, (time.time() - seconds,) * 2, follow_symlinks=False)
     return path
 
@@ -173,15 +174,15 @@ def stale_lock(stem):
 
 
 def snapshot(root):
-    """Returns all that can be observed of a tree and of what lies next to it: bytes, times,
-    inodes."""
+    """Returns everything that can be observed of a tree and of the files beside it: bytes, times
+    and inodes."""
     def facts(path):
         status = os.lstat(path)
         content = None
         if path.is_symlink():
             content = os.readlink(path)
         elif path.is_file() and not os.access(path, os.R_OK):
-            content = status.st_size  # locks: even their owner may only write them
+            content = status.st_size  # lock files, which even their owner may not read
         elif path.is_file():
             file = os.open(path, os.O_RDONLY | os.O_NOATIME)
             content = os.read(file, 1 << 24)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln ls, show, verify and trim with --layout dpcpp, on caches that own_cache.py writes.
+"""Tests kiln ls, show, verify and trim with --layout dpcpp, on caches that own_cache.py writes.
 
 Run as:  python3 test_dpcpp.py KILN MAKE_CACHE
 """
@@ -38,7 +38,7 @@ def image(number):
 class DpcppTest(cli.CliTest):
     def setUp(self):
         super().setUp()
-        # The eviction lock lies next to it; nothing else may change there.
+        # The eviction lock is beside the cache's folder; no other file there may change.
         self.root = Path(self.scratch) / "sycl" / "cache"
         self.root.parent.mkdir()
         self.own = Cache(self.root)
@@ -130,7 +130,7 @@ class Reading(DpcppTest):
         self.assert_clean()
 
     def test_items_of_older_runtimes(self):
-        """Older runtimes kept a binary for each device, and no time of use."""
+        """Older runtimes kept a binary for each device, and recorded no time of use."""
         stem = self.own.put(image(1))
         Path(f"{stem}.bin").write_bytes(binary_file(b"first", b"second"))
         Path(f"{stem}_access_time.txt").unlink()
@@ -272,7 +272,7 @@ class Damages(DpcppTest):
              self.path_of(image(1), 2): ["copy"], self.path_of(image(1), 3): ["copy"]})
         report = self.repair()
         self.assertEqual(report["removed"], 3)
-        self.assertTrue(all(finding["mended"] for finding in report["findings"]))
+        self.assertTrue(all(finding["repaired"] for finding in report["findings"]))
         self.assertEqual(self.own.get(image(1)), image(1).payload())
         self.assertEqual(
             sorted(os.listdir(self.root / image(1).path())),
@@ -310,7 +310,7 @@ class Damages(DpcppTest):
             self.assertEqual(stamp.read_text(), "1700000000000000123")
 
     def test_leftovers(self):
-        """What the runtime's own eviction leaves, and directories whose items were never
+        """Tests directories that the runtime's own eviction leaves, or whose items were never
         written."""
         stem = self.own.put(image(1))
         Path(f"{stem}.bin").unlink()
@@ -365,7 +365,7 @@ class Damages(DpcppTest):
         self.assert_clean()
 
     def test_keys_of_one_path(self):
-        """Both are kept, and neither moves to a number that the other may have had."""
+        """Both items are kept, and neither is moved to a number that the other may have had."""
         text = b"sixteen letters."
         one, other = Key(text), Key(collision_of(text))
         self.assertEqual(one.path(), other.path())
@@ -417,7 +417,8 @@ class Locks(DpcppTest):
         self.assert_clean()
 
     def test_a_stale_lock_that_hides_a_torn_item(self):
-        """One of the locks cannot be taken: then those that were taken over are not freed."""
+        """If one of the locks cannot be taken over, the repair changes nothing, and the locks that
+        it took over before stay."""
         for ending in (".bin", ".src"):
             stem = self.own.put(image(1), number=0)
             self.own.put(image(1), number=1)
@@ -446,8 +447,8 @@ class Locks(DpcppTest):
                 report = self.repair(expect=5)
                 self.assertTrue(lock.exists())
                 held = "cache_size.txt.lock" if lock == size_lock else self.path_of(image(1))
-                mended = {finding["path"]: finding["mended"] for finding in report["findings"]}
-                self.assertFalse(mended[held])
+                repaired = {finding["path"]: finding["repaired"] for finding in report["findings"]}
+                self.assertFalse(repaired[held])
         self.repair()
         self.assertEqual(list(self.root.rglob("*.lock")), [])
 
@@ -468,7 +469,7 @@ class Locks(DpcppTest):
         self.assertEqual(self.kinds(expect=0), {"cache_size.txt.lock": ["in-use"]})
 
     def test_a_number_that_cannot_be_written(self):
-        """The file stays as it was: an empty one would be worse than a wrong number."""
+        """The file stays as it was, because an empty file would be worse than a wrong number."""
         self.own.put(image(1))
         size = self.root / "cache_size.txt"
         size.write_text("3")
@@ -508,7 +509,8 @@ class Locks(DpcppTest):
         self.assert_clean()
 
     def test_what_is_in_use_is_left(self):
-        """An item that is being written, next to a damaged one; the lock for the size."""
+        """Tests an item that is being written beside a damaged one, and a lock of the size that is
+        held."""
         damaged = self.own.put(image(1))
         os.truncate(f"{damaged}.bin", 10)
         stale_lock(damaged)
@@ -524,7 +526,8 @@ class Locks(DpcppTest):
         self.assertEqual({name: facts[0] for name, facts in snapshot(self.root).items()}, before)
         self.json_of("trim", "--max-size", "0", "--yes")
         self.assertEqual({name: facts[0] for name, facts in snapshot(self.root).items()}, before)
-        # Its owner died: once it is known that the lock is abandoned, nothing waits for it.
+        # The lock's owner was killed. Once the lock is known to be abandoned, the tool does not
+        # wait for it.
         self.repair("--grace", "0")
         self.assert_clean()
         self.assertEqual((self.root / "cache_size.txt").read_text(), "0")
@@ -619,7 +622,7 @@ class OthersFiles(DpcppTest):
         self.assertEqual(len(os.listdir(folder)), 4)
 
     def test_names_alone_prove_nothing(self):
-        """A user's own files with such names, and items of a later format."""
+        """Tests a user's own files with such names, and items of a later format."""
         future = self.own.stem(image(1))
         future.parent.mkdir(parents=True)
         Path(f"{future}.bin").write_bytes(b"DPC2" + image(1).payload())
@@ -753,7 +756,7 @@ def use_cache(root, seed, until, wrong):
 
 class Meanwhile(DpcppTest):
     def test_programs_get_nothing_wrong(self):
-        """Also if the tool is killed."""
+        """Programs get no wrong code, even if the tool is killed."""
         wrong = multiprocessing.Value("i", 0)
         until = time.time() + 4
         users = [

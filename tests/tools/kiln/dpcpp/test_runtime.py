@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln with --layout dpcpp, on caches that a SYCL runtime wrote. Each test first checks that the
-damage harms the program, then repairs it, and checks that the program is right and finds
+"""Tests kiln with --layout dpcpp on caches that a SYCL runtime wrote. Each test first checks that
+the damage harms the program, then repairs it, and checks that the program is right and finds
 everything.
 
 Run as:  scripts/with-runtime sycl python3 test_runtime.py KILN COUNTING_LAYER
@@ -18,10 +18,12 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "layers/opencl/sycl"))
+import sycl_program
 from own_cache import lock_of, make_old, snapshot, stale_lock
 from sycl_program import Run, builds_at_driver, environment, run, run_together, sycl_cache
 
 KILN, COUNTING_LAYER = (os.path.abspath(path) for path in sys.argv[1:3])
+sycl_program.arguments += sycl_program.SOME_RESULTS
 BOUND = {"SYCL_CACHE_MAX_SIZE": "1000000000"}  # with a limit there are cache_size.txt and its locks
 HANGS_SECONDS = 12  # several times as long as a warm program takes
 
@@ -128,7 +130,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.builds(), 0)
 
     def test_key_with_impossible_length(self):
-        """The program dies."""
+        """The damage crashes the program."""
         with open(f"{self.item}.src", "r+b") as file:
             file.write(b"\xff" * 7 + b"\x7f")
         self.assertNotEqual(self.start().finish().process.returncode, 0)
@@ -155,7 +157,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertGreater(self.builds(), 0)
 
     def test_stale_lock_of_the_size(self):
-        """A program that must write hangs."""
+        """A program that has to write hangs."""
         for ending in ".bin", ".src":
             Path(f"{self.item}{ending}").unlink()
         lock = stale_lock(self.root / "cache_size.txt")
@@ -179,7 +181,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.builds(**BOUND), 0)
 
     def test_size_that_is_no_number(self):
-        """The program dies."""
+        """The damage crashes the program."""
         (self.root / "cache_size.txt").write_text("nonsense")
         for ending in ".bin", ".src":
             Path(f"{self.item}{ending}").unlink()
@@ -260,8 +262,8 @@ class RuntimeTest(unittest.TestCase):
     # ---- trim ----
 
     def test_trim_by_last_access(self):
-        """The least recently used items go first, by the times that the runtime records under a
-        limit."""
+        """The least recently used items are removed first, by the times that the runtime records if
+        it has a limit."""
         stamps = sorted(self.root.rglob("*_access_time.txt"))
         old, new = stamps[:10], stamps[10:]
         for stamp in old:
@@ -278,7 +280,8 @@ class RuntimeTest(unittest.TestCase):
     # ---- programs that run meanwhile ----
 
     def test_crowd_and_repairs_meanwhile(self):
-        """Cold processes store copies; repairs at the same time harm none of them."""
+        """Processes without a warm cache store copies of an item. Repairs at the same time harm
+        none of them."""
         shutil.rmtree(self.root)
         crowd = [self.start(**BOUND) for _ in range(3)]
         rounds = 0

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The functions that return a compiled program's outputs. For a program that was loaded from the
+ * cache, the layer answers; for all others, and for wrong arguments, NVRTC does.
+ */
+#pragma once
+
+#include "hooks.h"
+
+/* Each function returns one of NVRTC's result codes. */
+int answer_size(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
+                size_t *ret_size);
+int answer_get(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
+               char *bytes);
+int answer_lowered_name(nvrtc_library *library, kilni_nvrtc_program program, const char *expression,
+                        const char **ret_name);

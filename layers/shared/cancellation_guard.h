@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Runs @work in the calling thread with cancellation disabled. @work contains cancellation points,
+ * and other threads wait for its result: if the calling thread were cancelled inside it, they would
+ * wait without end. */
+void run_without_cancellation(void (*work)(void *user), void *user);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An open store. It is closed once nothing uses it: neither a Store object, nor a lease, nor a call
+ * that is running without the GIL. The caller of each function must hold the GIL.
+ */
+#ifndef KILN_PYTHON_STORE_HANDLE_H
+#define KILN_PYTHON_STORE_HANDLE_H
+
+#include <stddef.h>
+
+#include <kiln/store.h>
+
+#include "python.h"
+
+typedef struct store_handle {
+    kiln_store *store;
+    char *location; /* for messages */
+    size_t uses;
+} store_handle;
+
+/* Opens a store. Returns a handle with one use; NULL: an exception is set. */
+store_handle *store_handle_open(const char *location, const kiln_store_params *params);
+
+/* Adds a use, and returns its argument. */
+store_handle *store_handle_use(store_handle *handle);
+
+/* Ends a use. The last one closes the store, without the GIL. NULL is allowed. */
+void store_handle_release(store_handle *handle);
+
+#endif

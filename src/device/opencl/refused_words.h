@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Words that show that the result of a build may depend on more than its source: on a clock, on
+ * files, or on a file's path. Some of them, such as __DATE__, make a build uncacheable. The others
+ * only show that the build may read files or may ask for a file's name.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "device/watch/words.h"
+
+/* The words to look for in all texts and in the files that they include. */
+extern const kilni_word_list kilni_opencl_words;
+
+/* Returns a static text that says why the result of texts with these words can't be kept, or NULL
+ * if it can. */
+const char *kilni_opencl_words_refusal(const kilni_words *words);
+
+/* Whether texts with these words ask for the name of a file. Drivers may return a path that begins
+ * with the working directory. */
+bool kilni_opencl_words_ask_place(const kilni_words *words);
+
+/* Whether texts with these words ask whether a file exists. If a compiler knows the folder, it may
+ * answer "no" without looking at the file. */
+bool kilni_opencl_words_ask_existence(const kilni_words *words);
+
+/* Whether a build of texts with these words may read files. */
+bool kilni_opencl_words_may_read(const kilni_words *words);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The constants that one compilation folded with the C library's functions. A process uses a result
+ * only if its own functions return the same values. It does not matter which library and which
+ * processor computed the stored values.
+ */
+#pragma once
+
+#include <kiln/entry.h>
+#include <kiln/status.h>
+
+#include "base/text.h"
+#include "device/watch/math.h"
+
+/* If a compilation folds more constants, its result is not kept. */
+enum { KILNI_FOLDS_MAX = 4096 };
+
+/* Collects the folds of one compilation. Only one thread may use it at a time. */
+typedef struct kilni_folds kilni_folds;
+
+/* Must be called by the thread that compiles. All folds must happen in the floating-point mode that
+ * this thread has at the time of the call. */
+kiln_status kilni_folds_new(kilni_folds **ret_folds);
+void kilni_folds_free(kilni_folds **folds);
+
+/* Records a fold of the calling thread. */
+void kilni_folds_note(kilni_folds *folds, const kilni_fold *fold);
+
+/* Must be called once, after the compilation. The encoding of a set of folds does not depend on
+ * their order.
+ *
+ * @ret_encoded  [out] for kilni_folds_hold; freed by the caller, with kilni_text_done
+ * @ret_why      [out] static text
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the result cannot be kept, with the reason in @ret_why;
+ * KILN_E_NO_MEMORY. */
+kiln_status kilni_folds_finish(kilni_folds *folds, kilni_text *ret_encoded, const char **ret_why);
+
+/* Checks whether the functions of this process return the same values in the calling thread's
+ * floating-point mode.
+ *
+ * @ret_changed  [out] with KILN_MISS, the name of a function that returns a different value or is
+ *                     unknown; points into @encoded; may be NULL
+ * Returns KILN_OK; KILN_MISS: a function returns a different value, or is unknown; KILN_E_CORRUPT.
+ * Threads: any. Blocks: never. */
+kiln_status kilni_folds_hold(kiln_bytes encoded, const char **ret_changed);

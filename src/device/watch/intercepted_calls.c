@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/watch/intercepted_calls.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "device/watch/compilation.h"
+
+static void note_read(const char *path)
+{
+    kilni_compilation_report(kilni_reads_note, path);
+}
+
+static void note_unsupported(const char *why)
+{
+    kilni_compilation_report(kilni_reads_fail, why);
+}
+
+/* ---- the replacements ---- */
+
+static void changes(const char *path)
+{
+    kilni_compilation_report(kilni_reads_note_change, path);
+}
+
+static void note_open(int folder, const char *path, int flags)
+{
+    const int is_relative = folder != AT_FDCWD && path && *path != '/';
+    if (is_relative) {
+        note_unsupported("a file is opened by a call that cannot be checked");
+    } else if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC))) {
+        changes(path);
+    } else {
+        kilni_compilation_report(kilni_reads_note_opened, path);
+    }
+}
+
+static int has_mode(int flags)
+{
+    return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+static int observed_open(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = has_mode(flags) ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    note_open(AT_FDCWD, path, flags);
+    return open(path, flags, mode);
+}
+
+static int observed_openat(int folder, const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = has_mode(flags) ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    note_open(folder, path, flags);
+    return openat(folder, path, flags, mode);
+}
+
+static FILE *observed_fopen(const char *path, const char *mode)
+{
+    if (strpbrk(mode, "wa+")) {
+        note_unsupported("a file is written");
+    } else {
+        note_read(path);
+    }
+    return fopen(path, mode);
+}
+
+static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
+{
+    note_unsupported("a stream is reopened");
+    return freopen(path, mode, file);
+}
+
+static int observed_stat(const char *path, struct stat *facts)
+{
+    kilni_compilation_report(kilni_reads_note_facts, path);
+    return stat(path, facts);
+}
+
+static int observed_lstat(const char *path, struct stat *facts)
+{
+    note_read(path);
+    kilni_compilation_report(kilni_reads_note_link, path);
+    return lstat(path, facts);
+}
+
+/* The C library's headers called these functions until version 2.33. */
+static int observed_xstat(int version, const char *path, struct stat *facts)
+{
+    (void)version;
+    return observed_stat(path, facts);
+}
+
+static int observed_lxstat(int version, const char *path, struct stat *facts)
+{
+    (void)version;
+    return observed_lstat(path, facts);
+}
+
+static int observed_access(const char *path, int mode)
+{
+    note_read(path);
+    return access(path, mode);
+}
+
+static int observed_statfs(const char *path, struct statfs *facts)
+{
+    note_read(path);
+    return statfs(path, facts);
+}
+
+/* Links in /proc/self/fd contain the real paths of open files. Compilers read these links for files
+ * that they have opened, whose real names kilni_reads_note_opened has recorded. */
+static ssize_t observed_readlink(const char *path, char *buffer, size_t size)
+{
+    static const char descriptors[] = "/proc/self/fd/";
+    if (strncmp(path, descriptors, sizeof descriptors - 1) != 0) {
+        kilni_compilation_report(kilni_reads_note_link, path);
+    }
+    return readlink(path, buffer, size);
+}
+
+static char *observed_realpath(const char *path, char *resolved)
+{
+    kilni_compilation_report(kilni_reads_note_real_path, path);
+    return realpath(path, resolved);
+}
+
+static DIR *observed_opendir(const char *path)
+{
+    note_unsupported("a folder is read");
+    return opendir(path);
+}
+
+static int observed_mkdir(const char *path, mode_t mode)
+{
+    changes(path);
+    return mkdir(path, mode);
+}
+
+static int observed_unlink(const char *path)
+{
+    changes(path);
+    return unlink(path);
+}
+
+static int observed_rmdir(const char *path)
+{
+    changes(path);
+    return rmdir(path);
+}
+
+static int observed_remove(const char *path)
+{
+    changes(path);
+    return remove(path);
+}
+
+static int observed_link(const char *from, const char *to)
+{
+    note_unsupported("a hard link is created");
+    return link(from, to);
+}
+
+static int observed_symlink(const char *target, const char *path)
+{
+    note_unsupported("a symbolic link is created");
+    return symlink(target, path);
+}
+
+/* Relative paths have a different meaning afterwards. */
+static int observed_chdir(const char *path)
+{
+    note_unsupported("the working directory changes");
+    return chdir(path);
+}
+
+static int observed_rename(const char *from, const char *to)
+{
+    changes(from);
+    changes(to);
+    return rename(from, to);
+}
+
+static pid_t observed_fork(void)
+{
+    note_unsupported("a process is started");
+    return fork();
+}
+
+static int observed_system(const char *command)
+{
+    note_unsupported("a process is started");
+    return system(command); /* NOLINT: the compiler's own call */
+}
+
+static int observed_posix_spawn(pid_t *process, const char *path,
+                                const posix_spawn_file_actions_t *actions,
+                                const posix_spawnattr_t *attributes, char *const arguments[],
+                                char *const environment[])
+{
+    note_unsupported("a process is started");
+    return posix_spawn(process, path, actions, attributes, arguments, environment);
+}
+
+static FILE *observed_popen(const char *command, const char *mode)
+{
+    note_unsupported("a process is started");
+    return popen(command, mode); /* NOLINT: the compiler's own call */
+}
+
+/* LLVM's signal handlers restore the earlier handlers, and then remove temporary files. Nothing
+ * else sets a handler without also asking for the present one, so such a call shows that a signal
+ * handler is running. */
+static int observed_sigaction(int number, const struct sigaction *action,
+                              struct sigaction *ret_before)
+{
+    if (action && !ret_before) {
+        kilni_compilation_interrupt();
+    }
+    return sigaction(number, action, ret_before);
+}
+
+/* Calls that only concern threads read nothing. */
+static int is_about_threads(long number)
+{
+    return number == SYS_futex || number == SYS_gettid || number == SYS_sched_getaffinity ||
+           number == SYS_getcpu || number == SYS_membarrier;
+}
+
+static long observed_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    if (!is_about_threads(number)) {
+        note_unsupported("a system call is made directly");
+    }
+    return syscall(number, a, b, c, d, e, f);
+}
+
+/* ---- the functions ---- */
+
+static const struct {
+    const char *name;
+    void *function;
+} observed[] = {
+    {"open", (void *)observed_open},
+    {"open64", (void *)observed_open},
+    {"openat", (void *)observed_openat},
+    {"openat64", (void *)observed_openat},
+    {"fopen", (void *)observed_fopen},
+    {"fopen64", (void *)observed_fopen},
+    {"freopen", (void *)observed_freopen},
+    {"freopen64", (void *)observed_freopen},
+    {"stat", (void *)observed_stat},
+    {"stat64", (void *)observed_stat},
+    {"lstat", (void *)observed_lstat},
+    {"lstat64", (void *)observed_lstat},
+    {"__xstat", (void *)observed_xstat},
+    {"__xstat64", (void *)observed_xstat},
+    {"__lxstat", (void *)observed_lxstat},
+    {"__lxstat64", (void *)observed_lxstat},
+    {"access", (void *)observed_access},
+    {"statfs", (void *)observed_statfs},
+    {"statfs64", (void *)observed_statfs},
+    {"readlink", (void *)observed_readlink},
+    {"realpath", (void *)observed_realpath},
+    {"opendir", (void *)observed_opendir},
+    {"mkdir", (void *)observed_mkdir},
+    {"unlink", (void *)observed_unlink},
+    {"rename", (void *)observed_rename},
+    {"rmdir", (void *)observed_rmdir},
+    {"remove", (void *)observed_remove},
+    {"link", (void *)observed_link},
+    {"symlink", (void *)observed_symlink},
+    {"chdir", (void *)observed_chdir},
+    {"fork", (void *)observed_fork},
+    {"system", (void *)observed_system},
+    {"posix_spawn", (void *)observed_posix_spawn},
+    {"popen", (void *)observed_popen},
+    {"sigaction", (void *)observed_sigaction},
+    {"syscall", (void *)observed_syscall},
+};
+
+/* Functions with which a later version of a compiler's library may read files. No known version
+ * calls them. */
+static const char *const unobserved[] = {"__fxstatat",
+                                         "__fxstatat64",
+                                         "__open64_2",
+                                         "__open_2",
+                                         "__openat64_2",
+                                         "__openat_2",
+                                         "__readlink_chk",
+                                         "__readlinkat_chk",
+                                         "__realpath_chk",
+                                         "canonicalize_file_name",
+                                         "creat",
+                                         "creat64",
+                                         "dlmopen",
+                                         "eaccess",
+                                         "euidaccess",
+                                         "faccessat",
+                                         "fchdir",
+                                         "fdopendir",
+                                         "fstatat",
+                                         "fstatat64",
+                                         "fts64_open",
+                                         "fts_open",
+                                         "ftw",
+                                         "ftw64",
+                                         "glob",
+                                         "glob64",
+                                         "mkdirat",
+                                         "mkdtemp",
+                                         "mkostemp",
+                                         "mkostemp64",
+                                         "mkostemps",
+                                         "mkostemps64",
+                                         "mkstemp",
+                                         "mkstemp64",
+                                         "mkstemps",
+                                         "mkstemps64",
+                                         "nftw",
+                                         "nftw64",
+                                         "open_by_handle_at",
+                                         "openat2",
+                                         "posix_spawnp",
+                                         "readlinkat",
+                                         "renameat",
+                                         "renameat2",
+                                         "scandir",
+                                         "scandir64",
+                                         "scandirat",
+                                         "scandirat64",
+                                         "statvfs",
+                                         "statvfs64",
+                                         "statx",
+                                         "tmpfile",
+                                         "tmpfile64",
+                                         "unlinkat",
+                                         "vfork"};
+
+void *kilni_call_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
+        if (strcmp(name, observed[i].name) == 0) {
+            return observed[i].function;
+        }
+    }
+    return NULL;
+}
+
+int kilni_call_is_unobserved(const char *name)
+{
+    for (size_t i = 0; i < sizeof unobserved / sizeof *unobserved; i++) {
+        if (strcmp(name, unobserved[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}

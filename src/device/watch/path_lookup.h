@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds out what exists at a path that a compiler looks up: once while the compiler runs, and again
+ * when its result is checked later.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <kiln/entry.h>
+#include <kiln/status.h>
+
+enum { KILNI_FILE_DIGEST_BYTES = 32 };
+
+/* What a look-up asks for; stored values. */
+typedef enum kilni_lookup {
+    KILNI_LOOKUP_CONTENT = 1,
+    KILNI_LOOKUP_LINK = 2, /* its target */
+    KILNI_LOOKUP_REAL_PATH = 3,
+    KILNI_LOOKUP_REAL_NAMES = 4 /* the last components of the real path: as many as the path has */
+} kilni_lookup;
+
+typedef struct kilni_path_facts {
+    kiln_finding what;
+    /* Of a file or a folder: */
+    dev_t device;
+    ino_t inode;
+    /* Of a file: */
+    uint64_t size;
+    unsigned char digest[KILNI_FILE_DIGEST_BYTES]; /* the BLAKE2b-256 of its content */
+    struct timespec changed;                       /* when its content or place last changed */
+} kilni_path_facts;
+
+/* Whether a file or a folder was found, so that it matters whether two paths lead to the same
+ * one. */
+static inline bool kilni_finding_has_identity(kiln_finding what)
+{
+    return what == KILN_FOUND_FILE || what == KILN_FOUND_FOLDER;
+}
+
+/* Receives the content of a file, which is valid during the call. */
+typedef void kilni_content_fn(void *user, const void *bytes, size_t size);
+
+/* @scan        called if the content of a file is read; may be NULL
+ * @ret_facts   [out] on failure, may be partly written
+ * @ret_target  [out] for KILN_FOUND_LINK: the target of a link, or the path without links
+ * Returns KILN_OK, even if nothing exists at the path; KILN_E_UNSUPPORTED: what exists there cannot
+ * be determined, or is neither a regular file nor a folder; KILN_E_CORRUPT: @lookup is an unknown
+ * kind of look-up; KILN_E_NO_MEMORY. Blocks: on reading files. */
+kiln_status kilni_path_look_up(kilni_lookup lookup, const char *path, kilni_content_fn *scan,
+                               void *user, kilni_path_facts *ret_facts, char ret_target[PATH_MAX]);

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/watch/read_files.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "device/watch/changed_files.h"
+#include "device/watch/inputs.h"
+#include "device/watch/path_lookup.h"
+#include "device/watch/stored_reads.h"
+#include "device/watch/working_folder.h"
+#include "key/hash.h"
+#include "os/os.h"
+
+typedef struct read_record {
+    kilni_lookup lookup;
+    char *path; /* followed, after its zero byte, by the target of a link with its own zero byte */
+    kiln_digest path_digest;
+    kilni_path_facts found;
+    uint32_t same; /* see kilni_stored_read */
+} read_record;
+
+struct kilni_reads {
+    const char *name; /* of the program; NULL: none */
+    bool mentions_folder;
+    kilni_reads_ignore_fn *ignore; /* NULL: nothing is ignored */
+    const void *ignore_user;
+    kilni_working_folder working_folder; /* see kilni_reads_count_working_folder */
+    bool uses_working_folder;            /* the result is valid only there */
+    bool counts_spelled_folder;          /* queries of the folder that PWD names are recorded */
+    read_record *items;
+    size_t count;
+    size_t capacity;
+    const char *failure; /* why the result cannot be kept; NULL: it can */
+    bool is_out_of_memory;
+    kilni_words words;
+};
+
+/* ---- recording ---- */
+
+kiln_status kilni_reads_new(const char *name, const kilni_word_list *words, kilni_reads **ret_reads)
+{
+    kilni_reads *reads = calloc(1, sizeof *reads);
+    if (!reads) {
+        return KILN_E_NO_MEMORY;
+    }
+    reads->name = name;
+    reads->words.list = words;
+    *ret_reads = reads;
+    return KILN_OK;
+}
+
+void kilni_reads_free(kilni_reads **reads)
+{
+    if (!*reads) {
+        return;
+    }
+    for (size_t i = 0; i < (*reads)->count; i++) {
+        free((*reads)->items[i].path);
+    }
+    free((*reads)->items);
+    kilni_working_folder_done(&(*reads)->working_folder);
+    free(*reads);
+    *reads = NULL;
+}
+
+void kilni_reads_ignore(kilni_reads *reads, kilni_reads_ignore_fn *ignore, const void *user)
+{
+    reads->ignore = ignore;
+    reads->ignore_user = user;
+}
+
+static bool is_ignored(const kilni_reads *reads, const char *path)
+{
+    return reads->ignore && reads->ignore(reads->ignore_user, path);
+}
+
+void kilni_reads_note_change(kilni_reads *reads, const char *path)
+{
+    if (!path || !is_ignored(reads, path)) {
+        kilni_reads_fail(reads, "a file is written, made, renamed or removed");
+    }
+}
+
+void kilni_reads_fail(kilni_reads *reads, const char *why)
+{
+    reads->failure = reads->failure ? reads->failure : why;
+}
+
+/* Returns the record of a path, or NULL if there is none. */
+static const read_record *find(const kilni_reads *reads, kilni_lookup lookup,
+                               const kiln_digest *path_digest, const char *path)
+{
+    for (size_t i = reads->count; i > 0; i--) {
+        const read_record *known = &reads->items[i - 1];
+        if (memcmp(&known->path_digest, path_digest, sizeof *path_digest) == 0 &&
+            known->lookup == lookup && strcmp(known->path, path) == 0) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
+static kiln_status reserve(kilni_reads *reads)
+{
+    if (reads->count < reads->capacity) {
+        return KILN_OK;
+    }
+    const size_t capacity = reads->capacity ? 2 * reads->capacity : 64;
+    read_record *grown = realloc(reads->items, capacity * sizeof *grown);
+    if (!grown) {
+        return KILN_E_NO_MEMORY;
+    }
+    reads->items = grown;
+    reads->capacity = capacity;
+    return KILN_OK;
+}
+
+static char *join_texts(const char *path, const char *text)
+{
+    const size_t path_size = strlen(path) + 1, text_size = strlen(text) + 1;
+    char *joined = malloc(path_size + text_size);
+    if (joined) {
+        memcpy(joined, path, path_size);
+        memcpy(joined + path_size, text, text_size);
+    }
+    return joined;
+}
+
+/* Returns the index of the first read that led to the same file or folder. */
+static uint32_t first_with(const kilni_reads *reads, dev_t device, ino_t inode)
+{
+    size_t i = 0;
+    while (i < reads->count &&
+           (!kilni_finding_has_identity(reads->items[i].found.what) ||
+            reads->items[i].found.device != device || reads->items[i].found.inode != inode)) {
+        i++;
+    }
+    return (uint32_t)i;
+}
+
+static kiln_status add(kilni_reads *reads, kilni_lookup lookup, const char *path,
+                       const kiln_digest *path_digest, const kilni_path_facts *found,
+                       const char *target)
+{
+    kiln_status status = reserve(reads);
+    char *joined =
+        status == KILN_OK ? join_texts(path, found->what == KILN_FOUND_LINK ? target : "") : NULL;
+    if (!joined) {
+        return KILN_E_NO_MEMORY;
+    }
+    const uint32_t same = first_with(reads, found->device, found->inode);
+    reads->items[reads->count++] = (read_record){.lookup = lookup,
+                                                 .path = joined,
+                                                 .path_digest = *path_digest,
+                                                 .found = *found,
+                                                 .same = same};
+    return status;
+}
+
+/* Records whether a path leads through the working directory. Paths in the folder of the program's
+ * name do not count. */
+static void record_use_of_working_folder(kilni_reads *reads, const char *path)
+{
+    const size_t length = kilni_program_folder_length(reads->name);
+    const bool is_beside_name = length > 0 && strncmp(path, reads->name, length) == 0;
+    if (!is_beside_name) {
+        reads->uses_working_folder |= kilni_working_folder_contains(&reads->working_folder, path);
+    }
+}
+
+static void scan_file(void *user, const void *bytes, size_t size)
+{
+    kilni_reads *reads = user;
+    kilni_words_scan_file(&reads->words, bytes, size);
+    reads->mentions_folder |= kilni_text_has_program_folder(reads->name, bytes, size);
+}
+
+/* Looks up a path and records it. Returns what was found, or 0 if the path could not be
+ * recorded. */
+static kiln_finding look_up(kilni_reads *reads, kilni_lookup lookup, const char *path,
+                            const kiln_digest *path_digest)
+{
+    kilni_path_facts found = {0};
+    char target[PATH_MAX];
+    kiln_status status = kilni_path_look_up(lookup, path, scan_file, reads, &found, target);
+    if (status == KILN_OK) {
+        status = add(reads, lookup, path, path_digest, &found, target);
+    }
+    if (status == KILN_E_NO_MEMORY) {
+        reads->is_out_of_memory = true;
+    } else if (status != KILN_OK) {
+        kilni_reads_fail(reads, "a path that cannot be read, or is neither a file nor a folder");
+    }
+    return status == KILN_OK ? found.what : 0;
+}
+
+/* Records a path, unless it is recorded already or ignored. Returns what was found when the path
+ * was first recorded, or 0 if it is not recorded. */
+static kiln_finding note(kilni_reads *reads, kilni_lookup lookup, const char *path)
+{
+    if (reads->failure || reads->is_out_of_memory || !path || is_ignored(reads, path)) {
+        return 0;
+    }
+    record_use_of_working_folder(reads, path);
+    const kiln_digest path_digest = kilni_hash(path, strlen(path));
+    const read_record *known = find(reads, lookup, &path_digest, path);
+    if (known) {
+        return known->found.what;
+    }
+    if (reads->count == KILNI_READS_MAX) {
+        kilni_reads_fail(reads, "too many files");
+        return 0;
+    }
+    return look_up(reads, lookup, path, &path_digest);
+}
+
+void kilni_reads_note(kilni_reads *reads, const char *path)
+{
+    note(reads, KILNI_LOOKUP_CONTENT, path);
+}
+
+void kilni_reads_note_opened(kilni_reads *reads, const char *path)
+{
+    if (note(reads, KILNI_LOOKUP_CONTENT, path) == KILN_FOUND_FILE) {
+        note(reads, KILNI_LOOKUP_REAL_NAMES, path);
+    }
+}
+
+/* Compilers check whether PWD names the working directory, and if so use PWD as its path. If this
+ * can affect results, the key contains PWD: for NVRTC, only results with debug information contain
+ * the path; for OpenCL, see build_key.c. A file with this path is recorded nevertheless, because
+ * compilers also open the files that they include. */
+static bool is_folder_of_variable(const char *path)
+{
+    const char *spelled = getenv("PWD");
+    struct stat found;
+    return spelled && *path == '/' && strcmp(path, spelled) == 0 &&
+           kilni_os()->fstatat(AT_FDCWD, path, &found, 0) == 0 && S_ISDIR(found.st_mode);
+}
+
+void kilni_reads_note_facts(kilni_reads *reads, const char *path)
+{
+    if (path && reads->working_folder.path && strcmp(path, reads->working_folder.path) == 0) {
+        kilni_reads_note(reads, ".");
+    } else if (!path || reads->counts_spelled_folder || !is_folder_of_variable(path)) {
+        kilni_reads_note(reads, path);
+    }
+}
+
+void kilni_reads_count_spelled_folder(kilni_reads *reads)
+{
+    reads->counts_spelled_folder = true;
+}
+
+kiln_status kilni_reads_count_working_folder(kilni_reads *reads)
+{
+    return kilni_working_folder_find(&reads->working_folder);
+}
+
+/* Returns a copy without the characters that a shell or a compiler treats as quotes; NULL if memory
+ * runs out. */
+static char *without_quotes(const char *text)
+{
+    char *plain = strdup(text), *to = plain;
+    for (const char *from = text; plain && *from; from++) {
+        if (!strchr("\"'\\", *from)) {
+            *to++ = *from;
+        }
+    }
+    if (plain) {
+        *to = '\0';
+    }
+    return plain;
+}
+
+kiln_status kilni_reads_see_options(kilni_reads *reads, const char *options)
+{
+    const char *variable = getenv("PWD");
+    char *plain = without_quotes(options), *spelled = without_quotes(variable ? variable : "");
+    const kiln_status status = plain && spelled ? KILN_OK : KILN_E_NO_MEMORY;
+    if (status == KILN_OK) {
+        reads->counts_spelled_folder |= *spelled == '/' && strstr(plain, spelled);
+        reads->uses_working_folder |= kilni_working_folder_is_named(&reads->working_folder, plain);
+    }
+    free(plain);
+    free(spelled);
+    return status;
+}
+
+void kilni_reads_note_link(kilni_reads *reads, const char *path)
+{
+    note(reads, KILNI_LOOKUP_LINK, path);
+}
+
+void kilni_reads_note_real_path(kilni_reads *reads, const char *path)
+{
+    note(reads, KILNI_LOOKUP_REAL_PATH, path);
+}
+
+/* ---- what was recorded ---- */
+
+const kilni_words *kilni_reads_words(const kilni_reads *reads)
+{
+    return &reads->words;
+}
+
+bool kilni_reads_has_any(const kilni_reads *reads)
+{
+    return reads->count > 0;
+}
+
+bool kilni_reads_mention_folder(const kilni_reads *reads)
+{
+    return reads->mentions_folder;
+}
+
+bool kilni_reads_use_folder(const kilni_reads *reads)
+{
+    const size_t length = kilni_program_folder_length(reads->name);
+    bool uses = false;
+    for (size_t i = 0; i < reads->count && length > 0; i++) {
+        uses |= reads->items[i].found.what == KILN_FOUND_FILE &&
+                strncmp(reads->items[i].path, reads->name, length) == 0;
+    }
+    return uses;
+}
+
+/* ---- the end of the compilation ---- */
+
+/* Whether no file was written or replaced since it was recorded, not even with the same content:
+ * the compiler may have read a different content in between. */
+static bool are_untouched(const kilni_reads *reads)
+{
+    bool all = true;
+    for (size_t i = 0; i < reads->count && all; i++) {
+        const kilni_path_facts *found = &reads->items[i].found;
+        struct stat now;
+        all = found->what != KILN_FOUND_FILE ||
+              (kilni_os()->fstatat(AT_FDCWD, reads->items[i].path, &now, 0) == 0 &&
+               now.st_dev == found->device && now.st_ino == found->inode &&
+               now.st_ctim.tv_sec == found->changed.tv_sec &&
+               now.st_ctim.tv_nsec == found->changed.tv_nsec);
+    }
+    return all;
+}
+
+/* Makes the result valid only in the working directory, if any path leads through it. */
+static void tie_to_working_folder(kilni_reads *reads)
+{
+    const char *path = reads->working_folder.path;
+    char *now = path ? getcwd(NULL, 0) : NULL;
+    if (path && (!now || strcmp(now, path) != 0)) {
+        kilni_reads_fail(reads, "the working directory changes");
+    } else if (reads->uses_working_folder) {
+        kilni_reads_note_real_path(reads, ".");
+    }
+    free(now);
+}
+
+/* @folder_length  length of the program's folder if paths are stored relative to it, else 0 */
+static kiln_status append_read(kilni_text *text, const kilni_reads *reads, size_t folder_length,
+                               const read_record *r)
+{
+    const bool is_relative = folder_length > 0 && strncmp(r->path, reads->name, folder_length) == 0;
+    const kilni_stored_read stored = {.lookup = r->lookup,
+                                      .what = r->found.what,
+                                      .is_relative = is_relative,
+                                      .path = is_relative ? r->path + folder_length : r->path,
+                                      .target = r->path + strlen(r->path) + 1,
+                                      .size = r->found.size,
+                                      .digest = r->found.digest,
+                                      .same = r->same};
+    return kilni_stored_reads_append(text, &stored);
+}
+
+static kiln_status append_header(kilni_text *text, const kilni_reads *reads, size_t folder_length,
+                                 bool moves)
+{
+    char *only_folder = moves ? NULL : strndup(folder_length > 0 ? reads->name : "", folder_length);
+    const kiln_status status =
+        moves || only_folder
+            ? kilni_stored_reads_append_header(text, only_folder, (uint32_t)reads->count)
+            : KILN_E_NO_MEMORY;
+    free(only_folder);
+    return status;
+}
+
+static kiln_status encode(const kilni_reads *reads, bool moves, kilni_text *text)
+{
+    const size_t folder_length = kilni_program_folder_length(reads->name);
+    kiln_status status = append_header(text, reads, folder_length, moves);
+    for (size_t i = 0; i < reads->count && status == KILN_OK; i++) {
+        status = append_read(text, reads, moves ? folder_length : 0, &reads->items[i]);
+    }
+    return status;
+}
+
+/* Encodes the reads, and checks that nothing has changed since it was read. */
+static kiln_status encode_unchanged(const kilni_reads *reads, bool moves, kilni_text *encoded)
+{
+    kiln_status status = encode(reads, moves, encoded);
+    if (status == KILN_OK) {
+        status = kilni_reads_hold((kiln_bytes){encoded->bytes, encoded->length}, reads->name, NULL);
+    }
+    return status == KILN_OK && !are_untouched(reads) ? KILN_MISS : status;
+}
+
+kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *words,
+                               kilni_text *ret_encoded, const char **ret_why)
+{
+    tie_to_working_folder(reads);
+    if (reads->is_out_of_memory) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (reads->failure) {
+        *ret_why = reads->failure;
+        return KILN_E_UNSUPPORTED;
+    }
+    kilni_text encoded = {0};
+    const kiln_status status = encode_unchanged(reads, moves, &encoded);
+    if (status != KILN_OK) {
+        kilni_text_done(&encoded);
+        *ret_why = "files changed during the compilation";
+        return status == KILN_E_NO_MEMORY ? status : KILN_MISS;
+    }
+    kilni_words_add(words, &reads->words);
+    *ret_encoded = encoded;
+    return KILN_OK;
+}

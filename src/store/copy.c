@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies entries from one store into another.
+ */
+#include <kiln/store_tools.h>
+
+#include "base/error.h"
+#include "base/sized_struct.h"
+#include "entry/entry.h"
+#include "store/signing/signers.h"
+#include "store/store.h"
+
+typedef struct copying {
+    kiln_store *into;
+    kiln_copy_params params;
+    kiln_copy_report report;
+    unsigned unread_in_a_row; /* how many items of the source could not be read in a row */
+    kiln_status status;       /* KILN_OK, or why the walk ended */
+    bool is_of_source;        /* status comes from the source and not from the destination */
+} copying;
+
+/* The copy ends when this many items in a row cannot be read, since a single unreadable file is no
+ * reason to end it. */
+#define UNREAD_IN_A_ROW 3u
+
+static bool is_wanted(const copying *work, const kiln_item_info *info)
+{
+    return !work->params.wants_item || work->params.wants_item(work->params.user, info) != 0;
+}
+
+/* Returns whether the destination has the entry of a digest, with the statuses of a get;
+ * KILN_E_UNSUPPORTED: the destination can only be asked for a key. */
+static kiln_status look_at_digest(const copying *work, const kiln_digest *digest)
+{
+    kiln_entry *entry = NULL;
+    const kiln_status status = work->into->ops->read_digest(work->into, digest, &entry);
+    kiln_entry_release(&entry);
+    return status;
+}
+
+static kiln_status look_at_key(const copying *work, const kiln_key *key)
+{
+    kiln_entry *entry = NULL;
+    size_t no_fill;
+    const kiln_status status = kilni_store_find(work->into, key, NULL, true, &entry, &no_fill);
+    kiln_entry_release(&entry);
+    return status;
+}
+
+/* An entry of a newer format counts as present, since it must not be replaced. */
+static bool is_present(kiln_status found)
+{
+    return found == KILN_OK || found == KILN_E_VERSION;
+}
+
+static kiln_status put_plain(kiln_store *store, const kiln_entry *entry)
+{
+    kiln_entry *plain = NULL;
+    kiln_status status = kilni_entry_make_plain(entry, NULL, &plain);
+    if (status == KILN_OK) {
+        status = kiln_store_put(store, plain);
+    }
+    kiln_entry_release(&plain);
+    return status;
+}
+
+/* After these failures, the destination would refuse the other entries, too. */
+static bool ends_copy(kiln_status status)
+{
+    return status == KILN_E_NO_MEMORY || status == KILN_E_IO || status == KILN_E_DENIED ||
+           status == KILN_E_READONLY;
+}
+
+static void put(copying *work, const kiln_entry *entry)
+{
+    const kiln_status status = put_plain(work->into, entry);
+    if (status == KILN_OK) {
+        work->report.taken++;
+        work->report.taken_bytes += kiln_entry_payload(entry).size;
+    } else if (status == KILN_EXISTS) {
+        work->report.present++;
+    } else {
+        work->report.refused++;
+        work->status = ends_copy(status) ? status : KILN_OK;
+    }
+}
+
+/* @found  what look_at_digest returned for the entry's digest */
+static void take(copying *work, const kiln_entry *entry, kiln_status found)
+{
+    /* Capture requests are refused: a process that serves requests would build anything that the
+     * source asks for. */
+    if (kilni_store_is_request(kiln_entry_key(entry))) {
+        work->report.refused++;
+        return;
+    }
+    if (work->params.wants_entry && work->params.wants_entry(work->params.user, entry) == 0) {
+        return;
+    }
+    if (found == KILN_E_UNSUPPORTED && is_present(look_at_key(work, kiln_entry_key(entry)))) {
+        work->report.present++;
+        return;
+    }
+    put(work, entry);
+}
+
+static void count_unread(copying *work, kiln_status status)
+{
+    switch (status) {
+    case KILN_MISS:
+        work->report.gone++;
+        return;
+    case KILN_E_UNAUTHENTICATED:
+        work->report.unauthenticated++;
+        return;
+    case KILN_E_NO_MEMORY:
+        work->status = status;
+        return;
+    default:
+        work->report.damaged++;
+    }
+}
+
+static void note_reading(copying *work, kiln_status status)
+{
+    work->unread_in_a_row = status == KILN_E_IO ? work->unread_in_a_row + 1 : 0;
+    if (work->unread_in_a_row == UNREAD_IN_A_ROW) {
+        work->status = status;
+        work->is_of_source = true;
+    }
+    if (status != KILN_OK) {
+        count_unread(work, status);
+    }
+}
+
+/* @item  an item that is wanted */
+static void copy_item(copying *work, kiln_item *item, const kiln_digest *digest)
+{
+    const kiln_status found = look_at_digest(work, digest);
+    if (is_present(found)) {
+        work->report.present++;
+        return;
+    }
+    kiln_entry *entry = NULL;
+    const kiln_status status = kiln_item_read(item, &entry);
+    note_reading(work, status);
+    if (status == KILN_OK) {
+        take(work, entry, found);
+    }
+    kiln_entry_release(&entry);
+}
+
+static int visit(void *user, kiln_item *item)
+{
+    copying *work = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    const kiln_status status = kiln_item_get_info(item, &info);
+    if (status != KILN_OK) {
+        note_reading(work, status);
+    } else if (is_wanted(work, &info)) {
+        copy_item(work, item, &info.digest);
+    }
+    return work->status != KILN_OK;
+}
+
+#define KNOWN_FLAGS KILN_COPY_TRUST
+
+static kiln_status read_params(const kiln_copy_params *given, kiln_copy_params *ret_params,
+                               kiln_error *error)
+{
+    *ret_params = (kiln_copy_params){.struct_size = sizeof *ret_params};
+    kiln_status status =
+        given ? kilni_sized_struct_copy(given, ret_params, sizeof *ret_params) : KILN_OK;
+    if (status == KILN_OK && (ret_params->flags & ~(uint32_t)KNOWN_FLAGS)) {
+        status = KILN_E_UNSUPPORTED;
+    }
+    return status == KILN_OK ? KILN_OK
+                             : kilni_error_set(error, status, 0, "kiln_copy_params: %s",
+                                               kiln_status_text(status));
+}
+
+static kiln_status check_stores(const kiln_store *from, const kiln_store *into, uint32_t flags,
+                                kiln_error *error)
+{
+    const bool is_authenticated = !(kilni_store_capabilities(from) & KILNI_STORE_FOREIGN) ||
+                                  from->signing_key || kilni_signers_are_required(from->signers);
+    if (!is_authenticated && !(flags & KILN_COPY_TRUST)) {
+        return kilni_error_set(error, KILN_E_UNAUTHENTICATED, 0,
+                               "nothing authenticates the entries to copy: neither a signing key "
+                               "nor trust was given");
+    }
+    if (!(kilni_store_capabilities(into) & KILNI_STORE_WRITABLE)) {
+        return kilni_error_set(error, KILN_E_READONLY, 0, "the store to write is read-only");
+    }
+    return KILN_OK;
+}
+
+static kiln_status copy_all(kiln_store *from, copying *work, kiln_error *error)
+{
+    const kiln_status walked = kiln_store_each(from, visit, work);
+    const bool is_of_source = work->is_of_source || work->status == KILN_OK;
+    const kiln_status status = work->status == KILN_OK ? walked : work->status;
+    return status == KILN_OK
+               ? KILN_OK
+               : kilni_error_set(error, status, 0, "the store to %s: %s",
+                                 is_of_source ? "read" : "write", kiln_status_text(status));
+}
+
+kiln_status kiln_store_copy(kiln_store *from, kiln_store *into, const kiln_copy_params *params,
+                            kiln_copy_report *ret_report, kiln_error *error)
+{
+    if (!from || !into || !ret_report || !kilni_sized_struct_is_valid(ret_report)) {
+        return KILN_E_INVALID;
+    }
+    copying work = {.into = into};
+    kiln_status status = read_params(params, &work.params, error);
+    if (status == KILN_OK) {
+        status = check_stores(from, into, work.params.flags, error);
+    }
+    if (status == KILN_OK) {
+        status = copy_all(from, &work, error);
+    }
+    kilni_sized_struct_copy_out(ret_report, &work.report, sizeof work.report);
+    return status;
+}

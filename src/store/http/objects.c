@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/http/objects.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "os/clock.h"
+#include "store/http/server_copy.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+/* How long a server is not contacted after it reported that it cannot answer now. The first value
+ * applies if the server does not say how long, and the second limits what it says. */
+#define REST_S 1u
+#define LONGEST_REST_S 60u
+
+/* How long a server is not contacted after it refused this user, and how long no put is sent to a
+ * server after it refused a put. */
+#define UNKNOWN_FOR_NS (300 * NS_PER_S)
+#define NO_PUTS_FOR_NS (60 * NS_PER_S)
+
+/* ---- what went wrong ---- */
+
+static void rest(kilni_remote *remote, const kilni_http_head *head)
+{
+    uint32_t seconds = head->retry_after_s > 0 ? head->retry_after_s : REST_S;
+    seconds = seconds < LONGEST_REST_S ? seconds : LONGEST_REST_S;
+    kilni_http_client_rest(remote->client, seconds * NS_PER_S);
+}
+
+/* Returns the status for an answer that does not report success. Redirections are not followed,
+ * since a different server would answer. */
+static kiln_status status_of(kilni_remote *remote, const kilni_http_head *head)
+{
+    switch (head->status) {
+    case 404:
+    case 410:
+        return KILN_MISS;
+    case 401:
+        kilni_http_client_rest(remote->client, UNKNOWN_FOR_NS);
+        return KILN_E_DENIED;
+    case 403:
+    case 407:
+        return KILN_E_DENIED;
+    case 429:
+    case 500:
+    case 502:
+    case 503:
+    case 504:
+        rest(remote, head);
+        return KILN_E_IO;
+    default:
+        return head->status == remote->kind->refusal ? KILN_E_DENIED : KILN_E_IO;
+    }
+}
+
+/* Returns the status for an answer with a body. If an HTML page arrives instead of an entry, it was
+ * sent by something between the server and this machine. */
+static kiln_status status_of_body(kilni_remote *remote, const kilni_http_request *request)
+{
+    const kilni_http_head *head = &request->head;
+    if (head->status != 200 && head->status != 206) {
+        return status_of(remote, head);
+    }
+    if (head->is_page) {
+        rest(remote, head);
+        return KILN_E_IO;
+    }
+    return request->data && !head->is_encoded ? KILN_OK : KILN_E_IO;
+}
+
+/* ---- asking ---- */
+
+/* A request for a name, and how much of the answer's body is wanted. */
+typedef struct object_question {
+    unsigned lane;
+    const char *method, *name;
+    size_t range;
+    const void *body;
+    size_t body_size;
+    uint64_t max_bytes, deadline_ns;
+    size_t kept_bytes;
+} object_question;
+
+/* Sends a request and waits for the answer. Sets @ret_request also on failure, to NULL if there is
+ * no request; the caller must release the request. */
+static kiln_status ask(kilni_remote *remote, const object_question *object,
+                       const kilni_http_question *question, kilni_http_request **ret_request)
+{
+    kilni_http_request *request = NULL;
+    kiln_status status =
+        kilni_http_client_prepare(remote->client, object->lane, object->deadline_ns, &request);
+    if (status == KILN_OK) {
+        request->asks_head = strcmp(question->method, "HEAD") == 0;
+        request->asks_range = question->range > 0;
+        request->max_bytes = object->max_bytes;
+        request->kept_bytes = object->kept_bytes;
+        status = kilni_http_append_question(remote->server, question, remote->kind->authorize,
+                                            &request->text);
+    }
+    if (status == KILN_OK) {
+        status = kilni_http_client_ask(remote->client, request);
+    }
+    *ret_request = request;
+    return status;
+}
+
+static void release(kilni_http_request *request)
+{
+    if (request) {
+        kilni_call_release(&request->call);
+    }
+}
+
+/* Sends a request for a name. */
+static kiln_status ask_object(kilni_remote *remote, const object_question *object,
+                              kilni_http_request **ret_request)
+{
+    kilni_text path = {0};
+    *ret_request = NULL;
+    kilni_http_append_escaped(&path, remote->server->path, true);
+    kilni_text_append(&path, "/");
+    kilni_http_append_escaped(&path, object->name, true);
+    kiln_status status = path.has_failed ? KILN_E_NO_MEMORY : KILN_OK;
+    if (status == KILN_OK) {
+        const kilni_http_question question = {.method = object->method,
+                                              .path = path.bytes,
+                                              .query = "",
+                                              .range = object->range,
+                                              .body = object->body,
+                                              .body_size = object->body_size};
+        status = ask(remote, object, &question, ret_request);
+    }
+    kilni_text_done(&path);
+    return status;
+}
+
+static void take_data(kilni_http_request *request, kilni_remote_bytes *ret_bytes)
+{
+    *ret_bytes = (kilni_remote_bytes){.data = request->data, .size = request->size};
+    request->data = NULL;
+}
+
+/* ---- reading ---- */
+
+static size_t as_size(uint64_t bytes)
+{
+    return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX;
+}
+
+kiln_status kilni_http_get(kilni_remote *remote, const char *name, uint64_t max_bytes,
+                           uint64_t deadline_ns, kilni_remote_bytes *ret_bytes)
+{
+    kilni_http_request *request;
+    const object_question object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                    .method = "GET",
+                                    .name = name,
+                                    .max_bytes = max_bytes,
+                                    .kept_bytes = as_size(max_bytes),
+                                    .deadline_ns = deadline_ns};
+    kiln_status status = ask_object(remote, &object, &request);
+    if (status == KILN_OK) {
+        status = status_of_body(remote, request);
+    }
+    if (status == KILN_OK) {
+        take_data(request, ret_bytes);
+    }
+    release(request);
+    return status;
+}
+
+/* A server may ignore the range and send the whole file. The client does not wait for more than it
+ * asked for. */
+kiln_status kilni_http_get_head(kilni_remote *remote, const char *name, size_t size,
+                                uint64_t deadline_ns, kilni_remote_bytes *ret_bytes,
+                                uint64_t *ret_whole_size)
+{
+    kilni_http_request *request;
+    const object_question object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                    .method = "GET",
+                                    .name = name,
+                                    .range = size,
+                                    .max_bytes = UINT64_MAX,
+                                    .kept_bytes = size,
+                                    .deadline_ns = deadline_ns};
+    kiln_status status = ask_object(remote, &object, &request);
+    if (status == KILN_OK && request->head.status == 416) {
+        status = KILN_MISS; /* the file is empty */
+    } else if (status == KILN_OK) {
+        status = status_of_body(remote, request);
+    }
+    if (status == KILN_OK && !request->head.is_range && !request->head.has_size) {
+        status = KILN_E_IO;
+    }
+    if (status == KILN_OK) {
+        *ret_whole_size = request->head.is_range ? request->head.whole_size : request->head.size;
+        take_data(request, ret_bytes);
+    }
+    release(request);
+    return status;
+}
+
+kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns)
+{
+    kilni_http_request *request;
+    const object_question object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                    .method = "HEAD",
+                                    .name = name,
+                                    .deadline_ns = deadline_ns};
+    kiln_status status = ask_object(remote, &object, &request);
+    if (status == KILN_OK && (request->head.status != 200 || request->head.is_page)) {
+        status = request->head.status == 200 ? KILN_E_IO : status_of(remote, &request->head);
+    }
+    release(request);
+    return status;
+}
+
+kiln_status kilni_http_get_text(kilni_remote *remote, const char *path, const char *query,
+                                uint64_t max_bytes, uint64_t deadline_ns,
+                                kilni_remote_bytes *ret_bytes)
+{
+    kilni_http_request *request;
+    const object_question object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                    .max_bytes = max_bytes,
+                                    .kept_bytes = as_size(max_bytes),
+                                    .deadline_ns = deadline_ns};
+    const kilni_http_question question = {.method = "GET", .path = path, .query = query};
+    kiln_status status = ask(remote, &object, &question, &request);
+    if (status == KILN_OK) {
+        status = status_of_body(remote, request);
+    }
+    if (status == KILN_OK) {
+        take_data(request, ret_bytes);
+    }
+    release(request);
+    return status;
+}
+
+/* ---- writing ---- */
+
+/* Returns the status for an answer to a put or a removal. A server that refuses one of these from
+ * this user will refuse the next one, too. */
+static kiln_status status_of_write(kilni_remote *remote, const kilni_http_head *head)
+{
+    switch (head->status) {
+    case 200:
+    case 201:
+    case 202:
+    case 204:
+        return KILN_OK;
+    case 401:
+    case 403:
+        atomic_store_explicit(&remote->next_put_ns, kilni_clock_ns() + NO_PUTS_FOR_NS,
+                              memory_order_relaxed);
+        return KILN_E_DENIED;
+    case 405:
+    case 501:
+        return KILN_E_READONLY;
+    case 413:
+        return KILN_E_TOO_LARGE;
+    case 507:
+        return KILN_E_FULL;
+    default:
+        return status_of(remote, head);
+    }
+}
+
+static kiln_status write_object(kilni_remote *remote, const object_question *object)
+{
+    kilni_http_request *request;
+    if (kilni_clock_ns() < atomic_load_explicit(&remote->next_put_ns, memory_order_relaxed)) {
+        return KILN_E_DENIED;
+    }
+    kiln_status status = ask_object(remote, object, &request);
+    if (status == KILN_OK) {
+        status = status_of_write(remote, &request->head);
+    }
+    release(request);
+    return status;
+}
+
+/* @expire_ms is ignored, because with HTTP only the server decides when it removes an entry. */
+kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *data, size_t size,
+                           uint64_t expire_ms, uint64_t deadline_ns)
+{
+    (void)expire_ms;
+    const object_question object = {.lane = KILNI_HTTP_LANE_PUTS,
+                                    .method = "PUT",
+                                    .name = name,
+                                    .body = data,
+                                    .body_size = size,
+                                    .deadline_ns = deadline_ns};
+    const kiln_status status = write_object(remote, &object);
+    return status == KILN_MISS ? KILN_E_IO : status; /* the folder does not exist */
+}
+
+/* Asks first whether the file exists, because some servers report success even if it does not. */
+kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns)
+{
+    const object_question object = {
+        .lane = KILNI_HTTP_LANE_PUTS, .method = "DELETE", .name = name, .deadline_ns = deadline_ns};
+    const kiln_status status = kilni_http_contains(remote, name, deadline_ns);
+    return status == KILN_OK ? write_object(remote, &object) : status;
+}
+
+/* ---- leases: there are none ---- */
+
+kiln_status kilni_http_lease(kilni_remote *remote, const char *name, uint64_t deadline_ns,
+                             kilni_remote_lease **ret_lease)
+{
+    (void)remote, (void)name, (void)deadline_ns, (void)ret_lease;
+    return KILN_E_UNSUPPORTED;
+}
+
+void kilni_http_lease_release(kilni_remote_lease *lease)
+{
+    (void)lease;
+}
+
+kilni_server_fault kilni_http_fault(const kilni_remote *remote)
+{
+    return kilni_http_client_fault(remote->client);
+}
+
+/* ---- opening ---- */
+
+static kiln_status make(const kilni_http_kind *kind, const kilni_remote_server *server,
+                        kilni_remote *remote)
+{
+    kilni_remote_server *copy = kilni_http_copy_server(server);
+    if (!copy) {
+        return KILN_E_NO_MEMORY;
+    }
+    const kilni_tls_settings tls = kilni_http_tls_of(copy);
+    const kilni_http_settings settings = {.host = copy->host,
+                                          .port = copy->port,
+                                          .tls = copy->is_encrypted ? &tls : NULL,
+                                          .connecting_ns = kind->connecting_ns,
+                                          .new_answer_ns = kind->new_answer_ns,
+                                          .answer_ns = kind->answer_ns,
+                                          .put_answer_ns = kind->put_answer_ns,
+                                          .state_file = copy->state_file};
+    const kiln_status status = kilni_http_client_new(&settings, copy, &remote->client);
+    if (status != KILN_OK) {
+        free(copy);
+        return status;
+    }
+    remote->kind = kind;
+    remote->server = copy;
+    return KILN_OK;
+}
+
+kiln_status kilni_http_open(const kilni_http_kind *kind, const kilni_remote_server *server,
+                            kilni_remote **ret_remote, kiln_error *error)
+{
+    kiln_status status = kind->check(server, error);
+    if (status == KILN_OK && server->is_encrypted) {
+        const kilni_tls_settings settings = kilni_http_tls_of(server);
+        status = kilni_tls_check(&settings, error);
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_remote *remote = calloc(1, sizeof *remote);
+    if (!remote || make(kind, server, remote) != KILN_OK) {
+        free(remote);
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    *ret_remote = remote;
+    return KILN_OK;
+}
+
+void kilni_http_close(kilni_remote *remote)
+{
+    kilni_http_client_close(remote->client);
+    free(remote);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operations on named bytes that all kinds of HTTP servers share. The kinds differ in how a
+ * request is authorized.
+ */
+#pragma once
+
+#include "store/http/client.h"
+#include "store/http/question.h"
+#include "store/remote/connector.h"
+
+/* A kind of server. */
+typedef struct kilni_http_kind {
+    kilni_http_authorize_fn *authorize;
+    /* Checks the files that authorize reads. Returns KILN_OK; KILN_E_INVALID, KILN_E_DENIED,
+     * KILN_E_IO. */
+    kiln_status (*check)(const kilni_remote_server *server, kiln_error *error);
+    unsigned refusal; /* an HTTP status with which such a server refuses a user, besides 401, 403
+                         and 407; 0: none */
+    uint64_t connecting_ns, new_answer_ns, answer_ns, put_answer_ns; /* as kilni_http_settings */
+} kilni_http_kind;
+
+struct kilni_remote {
+    const kilni_http_kind *kind;
+    const kilni_remote_server *server; /* belongs to the client */
+    kilni_http_client *client;
+    /* When the next put may be sent, after the server has refused one. Only a hint; relaxed. */
+    _Atomic uint64_t next_put_ns;
+};
+
+/* As the functions of kilni_connector with these names. */
+kiln_status kilni_http_open(const kilni_http_kind *kind, const kilni_remote_server *server,
+                            kilni_remote **ret_remote, kiln_error *error);
+void kilni_http_close(kilni_remote *remote);
+kiln_status kilni_http_get(kilni_remote *remote, const char *name, uint64_t max_bytes,
+                           uint64_t deadline_ns, kilni_remote_bytes *ret_bytes);
+kiln_status kilni_http_get_head(kilni_remote *remote, const char *name, size_t size,
+                                uint64_t deadline_ns, kilni_remote_bytes *ret_bytes,
+                                uint64_t *ret_whole_size);
+kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns);
+kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *data, size_t size,
+                           uint64_t expire_ms, uint64_t deadline_ns);
+kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns);
+kiln_status kilni_http_lease(kilni_remote *remote, const char *name, uint64_t deadline_ns,
+                             kilni_remote_lease **ret_lease);
+void kilni_http_lease_release(kilni_remote_lease *lease);
+kilni_server_fault kilni_http_fault(const kilni_remote *remote);
+
+/* Gets a text, such as a list of names.
+ *
+ * @path, @query  as in a kilni_http_question
+ * @ret_bytes     [out] a NUL follows the bytes
+ * Returns KILN_OK; KILN_MISS: the server has no such text; the statuses of get. */
+kiln_status kilni_http_get_text(kilni_remote *remote, const char *path, const char *query,
+                                uint64_t max_bytes, uint64_t deadline_ns,
+                                kilni_remote_bytes *ret_bytes);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request to an HTTP server, and the answer to it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/status.h>
+
+#include "base/text.h"
+#include "store/http/response.h"
+#include "store/network/call.h"
+
+typedef struct kilni_http_request {
+    kilni_call call; /* first: a request is a call */
+    struct kilni_http_request *next;
+    /* The owner of the request, and the function that is called when the request is freed. NULL:
+     * none. */
+    void *owner;
+    void (*forget)(void *owner);
+    unsigned lane;   /* which of the owner's lanes sends it */
+    bool may_repeat; /* sending it again does no harm */
+    bool is_repeated;
+    unsigned hops;        /* how many addresses have refused a connection for this request */
+    bool asks_head;       /* the method is HEAD */
+    bool asks_range;      /* the request asks for a part of the file */
+    uint64_t patience_ns; /* how long the server may be silent before the answer */
+    uint64_t max_bytes;   /* a larger body is refused */
+    size_t kept_bytes;    /* how many bytes of the body are kept; the call does not wait for more */
+
+    kilni_text text; /* what is sent */
+    size_t sent;
+    kilni_http_reader reader;
+
+    /* The results: valid only if the status is KILN_OK. */
+    kiln_status status;
+    kilni_http_head head;
+    unsigned char *data; /* the body, with a NUL after it; NULL: no body was wanted */
+    size_t size;
+
+    size_t capacity;  /* of data, without the NUL */
+    size_t discarded; /* how many bytes of the body were discarded */
+} kilni_http_request;
+
+/* Makes a request whose text is empty.
+ *
+ * @run  as kilni_call_init
+ * Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_http_request_new(void (*run)(kilni_task *task), uint64_t deadline_ns,
+                                   kilni_http_request **ret_request);
+
+/* ---- for the I/O thread ---- */
+
+/* Reads @input, which has arrived in answer to this request. Returns KILN_OK: the answer, or the
+ * part of it that is wanted, is complete; KILN_BUSY: more must arrive; KILN_E_CORRUPT: the input is
+ * not an HTTP answer; KILN_E_TOO_LARGE: the body has more than max_bytes; KILN_E_NO_MEMORY. */
+kiln_status kilni_http_request_take(kilni_http_request *request, kilni_byte_reader *input);
+
+/* Returns where the next bytes of the body belong, and how many may be received there. Returns NULL
+ * if it is not certain that the next bytes belong to the body. */
+unsigned char *kilni_http_request_place(kilni_http_request *request, size_t *ret_room);
+/* As kilni_http_request_take, for bytes that were received where kilni_http_request_place said. */
+kiln_status kilni_http_request_arrived(kilni_http_request *request, size_t count);
+
+/* Whether the connection can be used for another request after this answer. */
+bool kilni_http_request_leaves_connection(const kilni_http_request *request);
+
+/* Prepares a request to be sent once more. No part of its answer may have arrived. */
+void kilni_http_request_rewind(kilni_http_request *request);

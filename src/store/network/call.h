@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A call: work that a thread hands to the I/O thread, and for which it waits until a deadline. If
+ * the deadline passes first, the waiting thread returns without the result. The call is freed when
+ * both threads have finished with it.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <kiln/status.h>
+
+#include "store/network/loop.h"
+
+/* The first member of a struct that describes the work. The caller allocates that struct. */
+typedef struct kilni_call {
+    kilni_task task; /* must be first: the I/O thread casts it to the call */
+    void (*destroy)(struct kilni_call *call);
+    uint64_t deadline_ns; /* of kilni_clock_ns */
+
+    /* The caller has one reference and the I/O thread the other. The decrement is a release and an
+     * acquire: the thread that frees the call sees all changes by the other thread. */
+    _Atomic unsigned references;
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t finished;
+    bool is_finished;
+    bool is_abandoned; /* the caller has stopped waiting for the call */
+} kilni_call;
+
+/* Prepares a call, to which the caller then has a reference. The I/O thread calls @run, which
+ * begins the work and must ensure that kilni_call_finish is called at its end. Returns KILN_OK;
+ * KILN_E_NO_MEMORY. */
+kiln_status kilni_call_init(kilni_call *call, void (*run)(kilni_task *task),
+                            void (*destroy)(kilni_call *call), uint64_t deadline_ns);
+
+/* Hands the call to the I/O thread and waits until the call is finished or its deadline has passed.
+ * Returns KILN_OK: the call is finished; KILN_TIMEOUT: the call is not finished, and the caller may
+ * do nothing but release it; KILN_E_NO_MEMORY, KILN_E_IO: there is no I/O thread. */
+kiln_status kilni_call_make(kilni_call *call);
+
+/* Hands the call to the I/O thread without waiting. The caller's reference passes to the I/O
+ * thread. */
+void kilni_call_send(kilni_call *call);
+
+/* Drops the caller's reference. */
+void kilni_call_release(kilni_call *call);
+
+/* ---- for the I/O thread ---- */
+
+/* Wakes the caller, and drops the I/O thread's reference. */
+void kilni_call_finish(kilni_call *call);
+
+/* Whether the caller no longer waits for the call. */
+bool kilni_call_is_abandoned(kilni_call *call);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that hold a secret: a password, a token, or the key of a certificate.
+ */
+#pragma once
+
+#include <kiln/status.h>
+
+#define KILNI_SECRET_SIZE 4097u /* with the terminating NUL */
+
+/* Opens a file that holds a secret, for reading. It must be a regular file that belongs to this
+ * user or to root. Only its owner may write it, and others may not read it. Symbolic links are
+ * followed, because containers often get their secrets as such links.
+ *
+ * @path  absolute
+ * @noun  names the kind of file in messages, such as "password file"
+ * Returns KILN_OK; KILN_E_INVALID: the file does not exist; KILN_E_DENIED; KILN_E_IO. @error
+ * describes the failure. */
+kiln_status kilni_secret_file_open(const char *path, const char *noun, int *ret_file,
+                                   kiln_error *error);
+
+/* Returns the status for errno after a secret file could not be used, and sets @error. */
+kiln_status kilni_secret_file_fail(const char *path, const char *noun, kiln_error *error);
+
+/* Reads the first line of a file that holds a secret.
+ *
+ * @ret_line  [out] the caller must wipe the line, also on failure
+ * Returns KILN_OK; KILN_E_INVALID: there is no file, or its line is empty or too long;
+ * KILN_E_DENIED; KILN_E_IO. @error describes the failure. */
+kiln_status kilni_secret_file_read_line(const char *path, const char *noun,
+                                        char ret_line[KILNI_SECRET_SIZE], kiln_error *error);

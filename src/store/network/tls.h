@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TLS 1.2 or later over a socket, implemented with OpenSSL. The server's certificate must name the
+ * host and be signed by a trusted authority. No function blocks, except to read files.
+ *
+ * The files are read again for each connection, so a changed file is used without a restart.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/status.h>
+
+#include "os/owned_descriptor.h"
+
+typedef struct kilni_tls_settings {
+    const char *host;    /* a name or an address, which the server's certificate must contain */
+    const char *ca_file; /* certificates of trusted authorities; NULL: those of the system */
+    /* The file with the certificate by which this side proves its identity, and with the
+     * certificates between it and an authority; and the file with its key. NULL: none. */
+    const char *certificate_file, *key_file;
+} kilni_tls_settings;
+
+typedef struct kilni_tls kilni_tls;
+
+/* Checks that the files can be used. Returns KILN_OK; KILN_E_INVALID: a file is missing or not
+ * usable; KILN_E_DENIED: others may read the key file; KILN_E_NO_MEMORY. @error describes the
+ * failure. */
+kiln_status kilni_tls_check(const kilni_tls_settings *settings, kiln_error *error);
+
+/* Prepares the client's side of a connection. @file must outlive it. Statuses as kilni_tls_check.
+ */
+kiln_status kilni_tls_new(const kilni_tls_settings *settings, const kilni_owned_descriptor *file,
+                          kilni_tls **ret_tls);
+void kilni_tls_free(kilni_tls *tls);
+
+/* Continues the handshake. Returns KILN_OK: the handshake is complete; KILN_BUSY: it is not, and
+ * epoll must wait for @ret_events; KILN_E_UNAUTHENTICATED: the server's certificate is not
+ * accepted; KILN_E_DENIED: the server does not accept this side; KILN_E_IO. */
+kiln_status kilni_tls_shake_hands(kilni_tls *tls, uint32_t *ret_events);
+
+/* As kilni_transfer_send and _receive; KILN_E_DENIED: the server does not accept this side. */
+kiln_status kilni_tls_send(kilni_tls *tls, const void *bytes, size_t size, size_t *ret_count);
+kiln_status kilni_tls_receive(kilni_tls *tls, void *bytes, size_t size, size_t *ret_count);
+
+/* Whether OpenSSL holds bytes that have arrived, which epoll therefore does not report. */
+bool kilni_tls_has_more(const kilni_tls *tls);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/redis/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void destroy(kilni_call *call)
+{
+    kilni_redis_exchange *exchange = (kilni_redis_exchange *)call;
+    for (size_t i = 0; i < exchange->value_count; i++) {
+        free(exchange->values[i].data);
+    }
+    free(exchange->values);
+    kilni_text_done(&exchange->commands);
+    if (exchange->owner) {
+        exchange->forget(exchange->owner);
+    }
+    free(exchange);
+}
+
+kiln_status kilni_redis_exchange_new(void (*run)(kilni_task *task), uint64_t max_bytes,
+                                     uint64_t deadline_ns, kilni_redis_exchange **ret_exchange)
+{
+    kilni_redis_exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange || kilni_call_init(&exchange->call, run, destroy, deadline_ns) != KILN_OK) {
+        free(exchange);
+        return KILN_E_NO_MEMORY;
+    }
+    exchange->bytes_left = max_bytes;
+    *ret_exchange = exchange;
+    return KILN_OK;
+}
+
+kiln_status kilni_redis_exchange_add(kilni_redis_exchange *exchange,
+                                     const kilni_resp_argument *arguments, size_t count)
+{
+    const kiln_status status = kilni_resp_append_command(&exchange->commands, arguments, count);
+    if (status == KILN_OK) {
+        exchange->command_count++;
+        exchange->replies_left++;
+    }
+    return status;
+}
+
+/* Appends a value and returns it; NULL: memory has run out. */
+static kilni_redis_value *add_value(kilni_redis_exchange *exchange, kilni_resp_kind kind)
+{
+    if (exchange->value_count == exchange->value_capacity) {
+        const size_t capacity = exchange->value_capacity > 0 ? 2 * exchange->value_capacity : 4;
+        kilni_redis_value *values = realloc(exchange->values, capacity * sizeof *values);
+        if (!values) {
+            return NULL;
+        }
+        exchange->values = values;
+        exchange->value_capacity = capacity;
+    }
+    kilni_redis_value *value = &exchange->values[exchange->value_count++];
+    *value = (kilni_redis_value){.kind = kind};
+    return value;
+}
+
+/* Adds a value with data. The size is checked before memory is allocated. */
+static kiln_status add_data(kilni_redis_exchange *exchange, kilni_resp_kind kind,
+                            const kilni_resp_event *event)
+{
+    if (event->size > exchange->bytes_left) {
+        return KILN_E_TOO_LARGE;
+    }
+    kilni_redis_value *value = add_value(exchange, kind);
+    unsigned char *data = value ? malloc((size_t)event->size + 1) : NULL;
+    if (!data) {
+        return KILN_E_NO_MEMORY;
+    }
+    exchange->bytes_left -= event->size;
+    data[event->size] = '\0';
+    if (event->data) {
+        memcpy(data, event->data, (size_t)event->size);
+    }
+    value->data = data;
+    value->size = (size_t)event->size;
+    return KILN_OK;
+}
+
+static kiln_status take_value(kilni_redis_exchange *exchange, const kilni_resp_event *event)
+{
+    kilni_redis_value *value;
+    switch (event->kind) {
+    case KILNI_RESP_TEXT:
+    case KILNI_RESP_ERROR:
+        return add_data(exchange, event->kind, event);
+    case KILNI_RESP_BLOB:
+        exchange->is_in_blob = true;
+        exchange->blob_arrived = 0;
+        return add_data(exchange, event->is_failure ? KILNI_RESP_ERROR : KILNI_RESP_BLOB, event);
+    case KILNI_RESP_PIECE:
+        memcpy(kilni_redis_exchange_place(exchange), event->data, (size_t)event->size);
+        kilni_redis_exchange_arrived(exchange, (size_t)event->size);
+        return KILN_OK;
+    case KILNI_RESP_BLOB_END:
+        exchange->is_in_blob = false;
+        return KILN_OK;
+    default:
+        value = add_value(exchange, event->kind);
+        if (!value) {
+            return KILN_E_NO_MEMORY;
+        }
+        value->integer = event->integer;
+        value->size = (size_t)event->size;
+        return KILN_OK;
+    }
+}
+
+kiln_status kilni_redis_exchange_take(kilni_redis_exchange *exchange, const kilni_resp_event *event)
+{
+    const kiln_status status = take_value(exchange, event);
+    if (status == KILN_OK && event->ends_reply) {
+        exchange->replies_left--;
+    }
+    return status;
+}
+
+unsigned char *kilni_redis_exchange_place(kilni_redis_exchange *exchange)
+{
+    return exchange->is_in_blob
+               ? exchange->values[exchange->value_count - 1].data + exchange->blob_arrived
+               : NULL;
+}
+
+void kilni_redis_exchange_arrived(kilni_redis_exchange *exchange, size_t count)
+{
+    exchange->blob_arrived += count;
+}
+
+bool kilni_redis_exchange_is_unanswered(const kilni_redis_exchange *exchange)
+{
+    return exchange->value_count == 0;
+}
+
+void kilni_redis_exchange_rewind(kilni_redis_exchange *exchange)
+{
+    exchange->sent = 0;
+}

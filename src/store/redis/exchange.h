@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Commands that are sent together, and the replies to them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/status.h>
+
+#include "base/text.h"
+#include "store/network/call.h"
+#include "store/redis/resp.h"
+
+/* A part of a reply. The values of a list follow the list itself. */
+typedef struct kilni_redis_value {
+    kilni_resp_kind kind; /* TEXT, ERROR, INTEGER, NIL, LIST or BLOB */
+    int64_t integer;
+    size_t size;         /* of data in bytes; of a LIST: how many values it has */
+    unsigned char *data; /* of TEXT, ERROR and BLOB, with a NUL after it */
+} kilni_redis_value;
+
+typedef struct kilni_redis_exchange {
+    kilni_call call; /* first: an exchange is a call */
+    struct kilni_redis_exchange *next;
+    /* The owner of the exchange, and the function that is called when the exchange is freed. NULL:
+     * none. */
+    void *owner;
+    void (*forget)(void *owner);
+    unsigned lane;   /* which of the owner's connections sends it */
+    bool may_repeat; /* sending it again does no harm */
+    bool is_repeated;
+    unsigned hops; /* how many addresses have refused a connection for this exchange */
+
+    kilni_text commands;
+    size_t sent;
+    size_t command_count;
+    size_t replies_left;
+
+    uint64_t bytes_left; /* how many more bytes of data may arrive */
+    size_t blob_arrived; /* how many bytes of the last value have arrived, while is_in_blob */
+    bool is_in_blob;
+
+    /* The results. There are values only if the status is KILN_OK. */
+    kiln_status status;
+    kilni_redis_value *values;
+    size_t value_count, value_capacity;
+} kilni_redis_exchange;
+
+/* Makes an exchange without a command.
+ *
+ * @run        as kilni_call_init
+ * @max_bytes  the most bytes of data that all replies together may have
+ * Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_redis_exchange_new(void (*run)(kilni_task *task), uint64_t max_bytes,
+                                     uint64_t deadline_ns, kilni_redis_exchange **ret_exchange);
+
+/* Adds a command. Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_redis_exchange_add(kilni_redis_exchange *exchange,
+                                     const kilni_resp_argument *arguments, size_t count);
+
+/* ---- for the I/O thread ---- */
+
+/* Adds to the replies what a reader reports. Returns KILN_OK; KILN_E_TOO_LARGE: the replies have
+ * more data than the exchange allows; KILN_E_NO_MEMORY. */
+kiln_status kilni_redis_exchange_take(kilni_redis_exchange *exchange,
+                                      const kilni_resp_event *event);
+
+/* Returns where the next bytes of the present blob belong; NULL: no blob is arriving. */
+unsigned char *kilni_redis_exchange_place(kilni_redis_exchange *exchange);
+void kilni_redis_exchange_arrived(kilni_redis_exchange *exchange, size_t count);
+
+/* Whether no part of a reply has arrived. */
+bool kilni_redis_exchange_is_unanswered(const kilni_redis_exchange *exchange);
+
+/* Prepares an exchange to be sent once more. No part of a reply may have arrived. */
+void kilni_redis_exchange_rewind(kilni_redis_exchange *exchange);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/redis/lease.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "os/clock.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define SMALL_REPLY_BYTES 4096u
+
+/* How long a lease lasts after its last renewal, and the time between two renewals. */
+#define LASTS_MS "4000"
+#define RENEWED_EACH_NS (1300 * NS_PER_MS)
+
+/* How long a renewal or a release may take. A lease that is not released expires. */
+#define UPKEEP_NS (1000 * NS_PER_MS)
+
+#define NAME_SIZE 64u
+#define TOKEN_SIZE 33u
+
+/* Each script does in one step what would otherwise take two commands. The last two compare the
+ * token, because a holder whose lease has expired must not change the lease of the next holder. */
+static const char take_script[] = "local found = redis.call('EXISTS', KEYS[2]) "
+                                  "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) "
+                                  "then return 2 - found end return 0";
+static const char renew_script[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then "
+                                   "return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
+static const char release_script[] =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
+struct kilni_remote_lease {
+    kilni_task starting, ending;
+    kilni_timer renewal; /* used only by the I/O thread */
+    kilni_redis_client *client;
+    unsigned process; /* the process that holds the lease; its children do not */
+    /* Set when the lease is released. From then on, the I/O thread must not renew the lease, even
+     * if it does not get the task that ends the renewal. Only a flag; relaxed. */
+    _Atomic bool is_released;
+    bool is_of_miss; /* the value did not exist when the lease was granted */
+    char value_name[NAME_SIZE];
+    char name[NAME_SIZE];
+    char token[TOKEN_SIZE]; /* only this holder has it */
+};
+
+static bool make_token(char token[TOKEN_SIZE])
+{
+    uint64_t random[2];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
+        return false;
+    }
+    snprintf(token, TOKEN_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    return true;
+}
+
+static kilni_resp_argument argument_of(const char *text)
+{
+    return (kilni_resp_argument){text, strlen(text)};
+}
+
+/* Makes an exchange that runs a script. Returns KILN_OK; KILN_E_NO_MEMORY. */
+static kiln_status prepare(const kilni_remote_lease *lease, const char *script,
+                           uint64_t deadline_ns, kilni_redis_exchange **ret_exchange)
+{
+    const kilni_resp_argument command[] = {argument_of("EVAL"),
+                                           argument_of(script),
+                                           argument_of("2"),
+                                           argument_of(lease->name),
+                                           argument_of(lease->value_name),
+                                           argument_of(lease->token),
+                                           argument_of(LASTS_MS)};
+    kilni_redis_exchange *exchange;
+    kiln_status status = kilni_redis_client_prepare(lease->client, KILNI_REDIS_LANE_LOOKUPS,
+                                                    SMALL_REPLY_BYTES, deadline_ns, &exchange);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_redis_exchange_add(exchange, command, sizeof command / sizeof command[0]);
+    if (status != KILN_OK) {
+        kilni_call_release(&exchange->call);
+        return status;
+    }
+    *ret_exchange = exchange;
+    return KILN_OK;
+}
+
+/* Runs a script. A server that refuses scripts, or that has no memory for a lease, counts as a
+ * server without leases. Returns KILN_OK: the server answered with a number; KILN_E_UNSUPPORTED;
+ * KILN_E_IO; KILN_E_DENIED; KILN_E_UNAUTHENTICATED; KILN_E_NO_MEMORY. */
+static kiln_status run_script(const kilni_remote_lease *lease, const char *script,
+                              uint64_t deadline_ns, int64_t *ret_number)
+{
+    kilni_redis_exchange *exchange;
+    kiln_status status = prepare(lease, script, deadline_ns, &exchange);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_redis_client_ask(lease->client, exchange);
+    if (status == KILN_OK) {
+        const bool is_number =
+            exchange->value_count == 1 && exchange->values[0].kind == KILNI_RESP_INTEGER;
+        status = is_number ? KILN_OK : KILN_E_UNSUPPORTED;
+    }
+    if (status == KILN_OK) {
+        *ret_number = exchange->values[0].integer;
+    }
+    kilni_call_release(&exchange->call);
+    return status;
+}
+
+/* ---- the I/O thread ---- */
+
+static void renew(kilni_timer *timer)
+{
+    kilni_remote_lease *lease =
+        (kilni_remote_lease *)((char *)timer - offsetof(kilni_remote_lease, renewal));
+    kilni_redis_exchange *exchange;
+    if (atomic_load_explicit(&lease->is_released, memory_order_relaxed)) {
+        return;
+    }
+    const uint64_t now_ns = kilni_clock_ns();
+    if (prepare(lease, renew_script, now_ns + UPKEEP_NS, &exchange) == KILN_OK) {
+        kilni_redis_client_send(lease->client, exchange);
+    }
+    kilni_timer_start(timer, now_ns + RENEWED_EACH_NS);
+}
+
+static void start(kilni_task *task)
+{
+    kilni_remote_lease *lease =
+        (kilni_remote_lease *)((char *)task - offsetof(kilni_remote_lease, starting));
+    kilni_timer_start(&lease->renewal, kilni_clock_ns() + RENEWED_EACH_NS);
+}
+
+static void end(kilni_task *task)
+{
+    kilni_remote_lease *lease =
+        (kilni_remote_lease *)((char *)task - offsetof(kilni_remote_lease, ending));
+    kilni_timer_stop(&lease->renewal);
+    free(lease);
+}
+
+/* ---- the interface ---- */
+
+kiln_status kilni_redis_lease_take(kilni_redis_client *client, const char *name,
+                                   uint64_t deadline_ns, kilni_remote_lease **ret_lease)
+{
+    kilni_remote_lease *lease = calloc(1, sizeof *lease);
+    if (!lease) {
+        return KILN_E_NO_MEMORY;
+    }
+    lease->client = client;
+    lease->process = kilni_loop_process();
+    lease->starting.run = start;
+    lease->ending.run = end;
+    lease->renewal.expire = renew;
+    kiln_status status = KILN_E_UNSUPPORTED;
+    int64_t number = 0;
+    snprintf(lease->value_name, sizeof lease->value_name, "%s", name);
+    const int length = snprintf(lease->name, sizeof lease->name, "%s:lease", name);
+    if (length < (int)sizeof lease->name && make_token(lease->token)) {
+        status = run_script(lease, take_script, deadline_ns, &number);
+    }
+    if (status == KILN_OK && number == 0) {
+        status = KILN_BUSY;
+    }
+    lease->is_of_miss = number == 2;
+    /* If the I/O thread does not get the task, the lease expires on the server. */
+    if (status == KILN_OK && kilni_loop_post(&lease->starting) != KILN_OK) {
+        status = KILN_E_IO;
+    }
+    if (status != KILN_OK) {
+        free(lease);
+        return status;
+    }
+    *ret_lease = lease;
+    return KILN_OK;
+}
+
+bool kilni_redis_lease_is_of_miss(const kilni_remote_lease *lease)
+{
+    return lease->is_of_miss;
+}
+
+/* The flag stops the renewal before the lease is released. A renewal that is under way may find
+ * that the lease no longer exists, which does no harm. */
+void kilni_redis_lease_release(kilni_remote_lease *lease)
+{
+    if (lease->process != kilni_loop_process()) {
+        free(lease);
+        return;
+    }
+    int64_t number;
+    atomic_store_explicit(&lease->is_released, true, memory_order_relaxed);
+    run_script(lease, release_script, kilni_clock_ns() + UPKEEP_NS, &number);
+    kilni_loop_post(&lease->ending);
+}

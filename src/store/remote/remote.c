@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/remote/remote.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "entry/entry.h"
+#include "os/clock.h"
+#include "store/remote/read_ahead.h"
+#include "store/signing/signers.h"
+
+#define NAME_SIZE (16u + KILN_DIGEST_TEXT_SIZE)
+
+/* How long a call may take in all. If a server sends nothing, the call ends much earlier. */
+#define LOOKUP_NS UINT64_C(3000000000)
+#define WRITE_NS UINT64_C(10000000000)
+
+/* How long to wait before asking again for a lease that a different holder has. */
+#define PAUSE_MIN_NS UINT64_C(20000000)
+#define PAUSE_MAX_NS UINT64_C(200000000)
+
+typedef struct remote_store {
+    kiln_store store; /* first: a remote_store is a kiln_store */
+    const kilni_connector *connector;
+    kilni_remote *remote;
+    const kilni_remote_naming *naming;
+    char *name; /* of the server, in messages */
+} remote_store;
+
+static remote_store *remote_of(kiln_store *store)
+{
+    return (remote_store *)store;
+}
+
+static uint64_t deadline_after(uint64_t duration_ns)
+{
+    const uint64_t now_ns = kilni_clock_ns();
+    return duration_ns < UINT64_MAX - now_ns ? now_ns + duration_ns : UINT64_MAX;
+}
+
+static void name_of(const remote_store *self, const kiln_digest *digest, char name[NAME_SIZE])
+{
+    char text[KILN_DIGEST_TEXT_SIZE];
+    kiln_digest_format(digest, text);
+    snprintf(name, NAME_SIZE, "%s%s%s", self->naming->before, text, self->naming->behind);
+}
+
+static void name_of_key(const remote_store *self, const kiln_key *key, char name[NAME_SIZE])
+{
+    const kiln_digest digest = kiln_key_digest(key);
+    name_of(self, &digest, name);
+}
+
+static const char *text_of(kilni_server_fault fault)
+{
+    switch (fault) {
+    case KILNI_FAULT_SILENT:
+        return "it did not answer in time";
+    case KILNI_FAULT_UNREACHABLE:
+        return "it refuses connections, or its name is not found";
+    case KILNI_FAULT_BUSY:
+        return "it answered that it cannot serve at present";
+    case KILNI_FAULT_REFUSED:
+        return "it refused this user";
+    case KILNI_FAULT_UNTRUSTED:
+        return "its certificate is not accepted";
+    case KILNI_FAULT_BROKEN:
+        break;
+    }
+    return "it closed the connection, or did not speak the protocol";
+}
+
+/* Logs a warning if the server fails, refuses this user, or has a certificate that is not accepted.
+ * Converts a connector's status to one that the public calls list. */
+static kiln_status note(remote_store *self, kiln_status status)
+{
+    switch (status) {
+    case KILN_E_DENIED:
+        kilni_store_warn(&self->store, KILNI_WARNED_SERVER, "%s: the server refuses this user",
+                         self->name);
+        return status;
+    case KILN_E_UNAUTHENTICATED:
+        kilni_store_warn(&self->store, KILNI_WARNED_SERVER,
+                         "%s: the server's certificate is not accepted", self->name);
+        return KILN_E_DENIED;
+    case KILN_TIMEOUT:
+    case KILN_E_IO:
+        kilni_store_warn(&self->store, KILNI_WARNED_AWAY, "%s cannot be used: %s", self->name,
+                         text_of(self->connector->fault(self->remote)));
+        return KILN_E_IO;
+    default:
+        return status;
+    }
+}
+
+/* ---- reading ---- */
+
+/* Makes an entry from the bytes that the server sent. The entry must be valid, and its digest must
+ * be that in the name under which the server kept it. */
+static kiln_status adopt(const remote_store *self, kilni_remote_bytes bytes,
+                         const kiln_digest *digest, kiln_entry **ret_entry)
+{
+    kiln_entry *entry = NULL;
+    const kiln_status status = kilni_signers_adopt(self->store.signers, self->store.signing_key,
+                                                   bytes.data, bytes.size, &entry);
+    if (status != KILN_OK) {
+        free(bytes.data);
+        return status;
+    }
+    const kiln_digest own = kiln_key_digest(kiln_entry_key(entry));
+    if (memcmp(&own, digest, sizeof own) != 0) {
+        kiln_entry_release(&entry);
+        return KILN_E_CORRUPT;
+    }
+    *ret_entry = entry;
+    return KILN_OK;
+}
+
+static kiln_status read_entry(kiln_store *store, const kiln_digest *digest, kiln_entry **ret_entry)
+{
+    remote_store *self = remote_of(store);
+    char name[NAME_SIZE];
+    kilni_remote_bytes bytes = {0};
+    name_of(self, digest, name);
+    const kiln_status status = self->connector->get(
+        self->remote, name, self->store.options.max_entry_bytes, deadline_after(LOOKUP_NS), &bytes);
+    if (status == KILN_E_TOO_LARGE) {
+        return KILN_MISS;
+    }
+    return status == KILN_OK ? adopt(self, bytes, digest, ret_entry) : note(self, status);
+}
+
+static kiln_status remote_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                              size_t *ret_fill)
+{
+    (void)ret_fill;
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_entry *entry = NULL;
+    const kiln_status status = read_entry(store, &digest, &entry);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (!kiln_key_equals(key, kiln_entry_key(entry))) {
+        kiln_entry_release(&entry);
+        return KILN_MISS;
+    }
+    *ret_entry = entry;
+    return KILN_OK;
+}
+
+static kiln_status remote_contains(kiln_store *store, const kiln_key *key)
+{
+    remote_store *self = remote_of(store);
+    char name[NAME_SIZE];
+    name_of_key(self, key, name);
+    return note(self, self->connector->contains(self->remote, name, deadline_after(LOOKUP_NS)));
+}
+
+/* ---- writing ---- */
+
+static kiln_status read_head(remote_store *self, const kiln_digest *digest,
+                             kilni_entry_preview *ret_head, uint64_t *ret_size)
+{
+    char name[NAME_SIZE];
+    kilni_remote_bytes bytes = {0};
+    name_of(self, digest, name);
+    kiln_status status = self->connector->get_head(self->remote, name, KILNI_ENTRY_PREVIEW_SIZE,
+                                                   deadline_after(LOOKUP_NS), &bytes, ret_size);
+    if (status != KILN_OK) {
+        return note(self, status);
+    }
+    status = kilni_entry_preview_decode(bytes.data, bytes.size, *ret_size, ret_head);
+    free(bytes.data);
+    return status;
+}
+
+/* Returns KILN_EXISTS if the server has an entry of a newer format, which this version must not
+ * replace. The head is not verified, so an entry that seems newer is read completely. If the header
+ * itself has a newer version, that is sufficient. */
+static kiln_status check_newer(remote_store *self, const kiln_digest *digest)
+{
+    kilni_entry_preview head = {0};
+    uint64_t size = 0;
+    kiln_status status = read_head(self, digest, &head, &size);
+    if (status == KILN_OK && head.seems_newer) {
+        kiln_entry *entry = NULL;
+        status = read_entry(&self->store, digest, &entry);
+        kiln_entry_release(&entry);
+    }
+    return status == KILN_E_VERSION ? KILN_EXISTS : status;
+}
+
+/* @put  NULL: returns KILN_EXISTS, as if the server had a value of that name */
+static kiln_status send_entry(remote_store *self, kilni_remote_put_fn *put,
+                              const kiln_digest *digest, const kiln_entry *entry)
+{
+    const kiln_bytes bytes = kiln_entry_encoding(entry);
+    char name[NAME_SIZE];
+    if (!put) {
+        return KILN_EXISTS;
+    }
+    name_of(self, digest, name);
+    return note(self, put(self->remote, name, bytes.data, bytes.size,
+                          self->store.options.expire_s * 1000, deadline_after(WRITE_NS)));
+}
+
+static kiln_status remote_put(kiln_store *store, const kiln_entry *entry)
+{
+    remote_store *self = remote_of(store);
+    const kiln_digest digest = kiln_key_digest(kiln_entry_key(entry));
+    if (kilni_store_is_request(kiln_entry_key(entry))) {
+        return KILN_E_UNSUPPORTED;
+    }
+    /* Few puts replace an entry, so in most cases this is the only round trip. */
+    kiln_status status = send_entry(self, self->connector->put_new, &digest, entry);
+    if (status != KILN_EXISTS) {
+        return status;
+    }
+    status = check_newer(self, &digest);
+    if (status == KILN_EXISTS || status == KILN_E_IO || status == KILN_E_NO_MEMORY) {
+        return status;
+    }
+    return send_entry(self, self->connector->put, &digest, entry);
+}
+
+static kiln_status remove_digest(remote_store *self, const kiln_digest *digest)
+{
+    char name[NAME_SIZE];
+    const kiln_status found = check_newer(self, digest);
+    if (found == KILN_EXISTS || found == KILN_E_IO || found == KILN_E_NO_MEMORY) {
+        return found;
+    }
+    name_of(self, digest, name);
+    return note(self, self->connector->remove(self->remote, name, deadline_after(WRITE_NS)));
+}
+
+/* A process that finds an entry unfit does not remove it from a server, because the entry may be
+ * right for other machines. Only a user removes entries. The entry that replaces an unfit entry is
+ * put like any other. */
+static kiln_status remote_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
+{
+    const kiln_digest digest = kiln_key_digest(key);
+    return judged ? KILN_MISS : remove_digest(remote_of(store), &digest);
+}
+
+/* A server keeps no totals. */
+static kiln_status remote_add_stats(kiln_store *store, const kiln_stats *delta)
+{
+    (void)store, (void)delta;
+    return KILN_E_READONLY;
+}
+
+/* ---- leases ---- */
+
+typedef struct remote_lease {
+    kiln_lease lease; /* first: a remote_lease is a kiln_lease */
+    const kilni_connector *connector;
+    kilni_remote_lease *held;
+} remote_lease;
+
+/* Makes half of a pause random, so that processes do not ask at the same time. */
+static uint64_t with_jitter(uint64_t pause_ns)
+{
+    const uint64_t now_ns = kilni_clock_ns();
+    const uint64_t mixed = (now_ns ^ (uint64_t)getpid()) * UINT64_C(0xbf58476d1ce4e5b9);
+    return pause_ns / 2 + (mixed >> 32) % (pause_ns / 2);
+}
+
+/* Asks for a lease repeatedly, until this process gets it or the time is over. */
+static kiln_status take_lease(remote_store *self, const char *name, uint64_t wait_ns,
+                              kilni_remote_lease **ret_held)
+{
+    const uint64_t end_ns = deadline_after(wait_ns);
+    uint64_t pause_ns = PAUSE_MIN_NS;
+    for (;;) {
+        const kiln_status status =
+            self->connector->lease(self->remote, name, deadline_after(LOOKUP_NS), ret_held);
+        const uint64_t now_ns = kilni_clock_ns();
+        if (status != KILN_BUSY || now_ns >= end_ns) {
+            return status;
+        }
+        const uint64_t next_ns = with_jitter(pause_ns);
+        kilni_sleep_ns(next_ns < end_ns - now_ns ? next_ns : end_ns - now_ns);
+        pause_ns = 2 * pause_ns < PAUSE_MAX_NS ? 2 * pause_ns : PAUSE_MAX_NS;
+    }
+}
+
+static kiln_status remote_take_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
+                                     kiln_lease **ret_lease)
+{
+    remote_store *self = remote_of(store);
+    char name[NAME_SIZE];
+    remote_lease *lease = calloc(1, sizeof *lease);
+    if (!lease) {
+        return KILN_E_NO_MEMORY;
+    }
+    name_of_key(self, key, name);
+    const kiln_status status = take_lease(self, name, wait_ns, &lease->held);
+    if (status != KILN_OK) {
+        free(lease);
+        return note(self, status);
+    }
+    const bool is_of_miss =
+        self->connector->lease_is_of_miss && self->connector->lease_is_of_miss(lease->held);
+    lease->lease = (kiln_lease){.ops = store->ops, .missed_in = is_of_miss ? store : NULL};
+    lease->connector = self->connector;
+    *ret_lease = &lease->lease;
+    return KILN_OK;
+}
+
+static void remote_release_lease(kiln_lease *lease)
+{
+    remote_lease *released = (remote_lease *)lease;
+    released->connector->lease_release(released->held);
+    free(released);
+}
+
+/* ---- items ---- */
+
+typedef struct remote_item {
+    kiln_item item; /* first: a remote_item is a kiln_item */
+    kiln_digest digest;
+    const char *name;
+    kilni_read_ahead *ahead;
+    size_t place;             /* in the group */
+    kilni_entry_preview head; /* the texts of the item's info point into it */
+} remote_item;
+
+static kiln_status read_item_head(remote_item *self, uint64_t *ret_size)
+{
+    remote_store *store = remote_of(self->item.store);
+    const kilni_remote_question *known =
+        kilni_read_ahead_head(self->ahead, self->place, deadline_after(LOOKUP_NS));
+    if (!known) {
+        return read_head(store, &self->digest, &self->head, ret_size);
+    }
+    if (known->status != KILN_OK) {
+        return note(store, known->status);
+    }
+    *ret_size = known->whole_size;
+    return kilni_entry_preview_decode(known->bytes.data, known->bytes.size, known->whole_size,
+                                      &self->head);
+}
+
+static kiln_status remote_item_info(kiln_item *item, kiln_item_info *ret_info)
+{
+    remote_item *self = (remote_item *)item;
+    uint64_t size = 0;
+    const kiln_status state = read_item_head(self, &size);
+    if (state != KILN_OK && state != KILN_E_CORRUPT && state != KILN_E_VERSION) {
+        return state == KILN_MISS || state == KILN_E_NO_MEMORY ? state : KILN_E_IO;
+    }
+    if (state != KILN_OK) {
+        self->head = (kilni_entry_preview){.kind = 0};
+    }
+    *ret_info = (kiln_item_info){
+        .digest = self->digest,
+        .state = state,
+        .kind = self->head.kind,
+        .device = self->head.device,
+        .name = self->head.name,
+        .tool = self->head.tool,
+        .bytes = self->head.payload_size,
+        .stored_bytes = size,
+        .build_ns = self->head.build_ns,
+        .created_s = self->head.created_s,
+        .last_used_s = self->head.created_s,
+        .path = self->name,
+    };
+    return KILN_OK;
+}
+
+static kiln_status remote_item_read(kiln_item *item, kiln_entry **ret_entry)
+{
+    const remote_item *self = (const remote_item *)item;
+    kilni_remote_bytes bytes;
+    if (!kilni_read_ahead_take(self->ahead, self->place, deadline_after(LOOKUP_NS), &bytes)) {
+        return read_entry(item->store, &self->digest, ret_entry);
+    }
+    if (bytes.size > item->store->options.max_entry_bytes) {
+        free(bytes.data);
+        return KILN_MISS;
+    }
+    return adopt(remote_of(item->store), bytes, &self->digest, ret_entry);
+}
+
+static kiln_status remote_item_remove(kiln_item *item)
+{
+    return remove_digest(remote_of(item->store), &((remote_item *)item)->digest);
+}
+
+/* The digests of one page of a listing. */
+typedef struct name_page {
+    const kilni_remote_naming *naming;
+    kiln_digest *digests;
+    size_t count, capacity;
+    bool has_failed; /* memory ran out */
+} name_page;
+
+/* Reads the digest in a name. Returns false if the name is not that of an entry. */
+static bool digest_of(const kilni_remote_naming *naming, const char *name, size_t size,
+                      kiln_digest *ret_digest)
+{
+    const size_t before = strlen(naming->before);
+    const size_t behind = strlen(naming->behind);
+    char text[KILN_DIGEST_TEXT_SIZE];
+    const size_t length = sizeof text - 1;
+    if (size != before + length + behind || memcmp(name, naming->before, before) != 0 ||
+        memcmp(name + before + length, naming->behind, behind) != 0) {
+        return false;
+    }
+    memcpy(text, name + before, length);
+    text[length] = '\0';
+    return kiln_digest_parse(text, ret_digest) == KILN_OK;
+}
+
+/* Adds the digest of a name to the page. Skips names that are not those of entries. */
+static void add_to_page(void *user, const char *name, size_t size)
+{
+    name_page *page = user;
+    kiln_digest digest;
+    if (!digest_of(page->naming, name, size, &digest)) {
+        return;
+    }
+    if (page->count == page->capacity) {
+        const size_t capacity = page->capacity > 0 ? 2 * page->capacity : 512;
+        kiln_digest *digests = realloc(page->digests, capacity * sizeof *digests);
+        if (!digests) {
+            page->has_failed = true;
+            return;
+        }
+        page->digests = digests;
+        page->capacity = capacity;
+    }
+    page->digests[page->count++] = digest;
+}
+
+static bool visit_group(kiln_store *store, const kiln_digest *digests, size_t count,
+                        kilni_read_ahead *ahead, kiln_item_fn visit, void *user)
+{
+    char names[KILNI_READ_AHEAD_GROUP][NAME_SIZE];
+    bool goes_on = true;
+    for (size_t i = 0; i < count; i++) {
+        name_of(remote_of(store), &digests[i], names[i]);
+        ahead->heads[i].name = names[i];
+    }
+    kilni_read_ahead_begin(ahead, count);
+    for (size_t i = 0; i < count && goes_on; i++) {
+        remote_item item = {.item.store = store,
+                            .digest = digests[i],
+                            .name = names[i],
+                            .ahead = ahead,
+                            .place = i};
+        goes_on = visit(user, &item.item) == 0;
+    }
+    kilni_read_ahead_end(ahead);
+    return goes_on;
+}
+
+static bool visit_page(kiln_store *store, const name_page *page, kilni_read_ahead *ahead,
+                       kiln_item_fn visit, void *user)
+{
+    bool goes_on = true;
+    for (size_t i = 0; i < page->count && goes_on; i += KILNI_READ_AHEAD_GROUP) {
+        const size_t left = page->count - i;
+        const size_t count = left < KILNI_READ_AHEAD_GROUP ? left : KILNI_READ_AHEAD_GROUP;
+        goes_on = visit_group(store, page->digests + i, count, ahead, visit, user);
+    }
+    return goes_on;
+}
+
+static kiln_status remote_each(kiln_store *store, kiln_item_fn visit, void *user)
+{
+    remote_store *self = remote_of(store);
+    char cursor[KILNI_REMOTE_CURSOR_SIZE] = "";
+    name_page page = {.naming = self->naming};
+    kilni_read_ahead ahead = {.connector = self->connector,
+                              .remote = self->remote,
+                              .head_size = KILNI_ENTRY_PREVIEW_SIZE};
+    kiln_status status;
+    bool goes_on = true;
+    do {
+        page.count = 0;
+        status = self->connector->list(self->remote, self->naming->before, cursor,
+                                       deadline_after(LOOKUP_NS), add_to_page, &page);
+        if (status == KILN_OK) {
+            status = page.has_failed ? KILN_E_NO_MEMORY : KILN_OK;
+            goes_on = visit_page(store, &page, &ahead, visit, user);
+        }
+    } while (status == KILN_OK && cursor[0] != '\0' && goes_on);
+    free(page.digests);
+    return note(self, status);
+}
+
+/* Capture requests are not put on servers, because they would ask every machine to build. */
+static kiln_status remote_each_request(kiln_store *store, kiln_item_fn visit, void *user)
+{
+    (void)store, (void)visit, (void)user;
+    return KILN_OK;
+}
+
+static int count_item(void *user, kiln_item *item)
+{
+    kiln_store_stat *stat = user;
+    kiln_item_info info = {0};
+    stat->entries++;
+    if (remote_item_info(item, &info) == KILN_OK) {
+        stat->bytes += info.stored_bytes;
+    }
+    return 0;
+}
+
+static kiln_status remote_stat(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat)
+{
+    (void)flags;
+    kiln_store_stat stat = {0};
+    const kiln_status status = remote_each(store, count_item, &stat);
+    if (status == KILN_OK) {
+        *ret_stat = stat;
+    }
+    return status;
+}
+
+/* ---- opening ---- */
+
+static void remote_close(kiln_store *store)
+{
+    remote_store *self = remote_of(store);
+    self->connector->close(self->remote);
+    free(self->name);
+    free(self);
+}
+
+/* The operation trim is missing, because a server removes entries itself. */
+static const kilni_store_ops remote_ops = {
+    .close = remote_close,
+    .get = remote_get,
+    .read_digest = read_entry,
+    .put = remote_put,
+    .remove = remote_remove,
+    .contains = remote_contains,
+    .lease = remote_take_lease,
+    .lease_release = remote_release_lease,
+    .each = remote_each,
+    .each_request = remote_each_request,
+    .item_info = remote_item_info,
+    .item_read = remote_item_read,
+    .item_remove = remote_item_remove,
+    .stat = remote_stat,
+    .add_stats = remote_add_stats,
+};
+
+kiln_status kilni_remote_open(const char *name, const kilni_connector *connector,
+                              const kilni_remote_server *server, const kilni_remote_naming *naming,
+                              const kilni_store_options *options, uint32_t capabilities,
+                              kiln_store **ret_store, kiln_error *error)
+{
+    remote_store *self = calloc(1, sizeof *self);
+    char *copy = strdup(name);
+    if (!self || !copy) {
+        free(self);
+        free(copy);
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    const kiln_status status = connector->open(server, &self->remote, error);
+    if (status != KILN_OK) {
+        free(self);
+        free(copy);
+        return status;
+    }
+    self->store.ops = &remote_ops;
+    self->store.options = *options;
+    self->store.options.max_bytes = KILN_UNLIMITED;
+    self->store.capabilities = capabilities;
+    self->connector = connector;
+    self->naming = naming;
+    self->name = copy;
+    *ret_store = &self->store;
+    return KILN_OK;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state of a server that fails, which the processes of one user on one machine share. It is
+ * kept in a small file, which exists as long as these processes do not contact the server. The file
+ * is only a hint. It is ignored if it is malformed, not trusted, outdated, or written on a
+ * different machine or before the machine was last started. No function here blocks or takes a
+ * lock.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Why a server is not contacted. */
+typedef enum kilni_server_fault {
+    KILNI_FAULT_BROKEN,      /* the server closed the connection or broke the protocol */
+    KILNI_FAULT_SILENT,      /* the server did not answer in time */
+    KILNI_FAULT_UNREACHABLE, /* the server refused the connection, or its name has no address */
+    /* These concern only one process, and are never in the file: */
+    KILNI_FAULT_BUSY,     /* the server reported that it cannot answer now */
+    KILNI_FAULT_REFUSED,  /* the server refused this user */
+    KILNI_FAULT_UNTRUSTED /* the server's certificate is not accepted */
+} kilni_server_fault;
+
+/* All times are those of kilni_clock_ns, which is the same for all processes of a machine. */
+typedef struct kilni_server_state {
+    uint64_t noted_ns; /* when the server last failed */
+    uint64_t retry_ns; /* when one process may probe it */
+    uint64_t end_ns;   /* when the state is forgotten */
+    uint32_t faults;   /* consecutive ones */
+    kilni_server_fault fault;
+} kilni_server_state;
+
+/* The longest time between a fault and the end of the state. */
+#define KILNI_SERVER_STATE_LASTS_NS (UINT64_C(60) * 1000000000)
+
+/* Whether the file says that the server must not be contacted now. The file must belong to this
+ * user, and nobody else may write it.
+ *
+ * @path  absolute */
+bool kilni_server_state_read(const char *path, uint64_t now_ns, kilni_server_state *ret_state);
+
+/* Replaces the file in one step, so that readers see either the old or the new file. A failure does
+ * no harm. The folder must belong to this user, and nobody else may write it.
+ *
+ * Returns whether the file was written. */
+bool kilni_server_state_write(const char *path, const kilni_server_state *state);
+
+/* Removes the file. */
+void kilni_server_state_remove(const char *path);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parses the pages in which S3 lists the keys of a bucket ("ListBucketResult"). Does no I/O, so
+ * that all of this code can be fuzzed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct kilni_s3_page {
+    bool has_more; /* the list continues after last_key, or after a later key that was left out */
+    const char *last_key; /* the last key that was visited; points into the page; not terminated */
+    size_t last_key_size;
+} kilni_s3_page;
+
+/* Visits the keys of a page. A key with characters that XML escapes does not belong to Kiln, and is
+ * left out.
+ *
+ * @visit     is called with @user and each key, which is not terminated
+ * @ret_page  [out]
+ * Returns false if the text is not a complete page; some keys may have been visited. */
+bool kilni_s3_page_read(const char *text, size_t size,
+                        void (*visit)(void *user, const char *key, size_t size), void *user,
+                        kilni_s3_page *ret_page);

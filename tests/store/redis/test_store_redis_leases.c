@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Leases on a real Redis server ensure that each key is built once in the whole fleet, whether the
+ * holders of leases exit or are killed, and even if the server restarts. Each machine is
+ * represented by a directory.
+ */
+#include "support/store_scene.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "store/remote/loader.h"
+#include "store/remote/state_path.h"
+#include "store/store.h"
+#include "support/child.h"
+#include "support/redis_server.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+#define LONG_NS (60 * NS_PER_S)
+#define MACHINES 4u
+#define PROCESSES 16u /* on all machines */
+#define KEYS 8u
+
+static const char *const no_options[] = {NULL};
+
+/* What all processes of a test share. */
+typedef struct fleet {
+    _Atomic unsigned builds[KEYS + 1];
+    _Atomic unsigned holders; /* processes that hold a lease and do not release it */
+} fleet;
+
+static char scratch[SCRATCH_DIRECTORY_SIZE];
+static redis_server server;
+static fleet *shared;
+
+static kiln_store *open_at(const char *location)
+{
+    kiln_store *store = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    if (kiln_store_open(location, NULL, &store, &error) != KILN_OK) {
+        fprintf(stderr, "%s: %s\n", location, error.text);
+        abort();
+    }
+    return store;
+}
+
+static kiln_store *open_server(const char *options)
+{
+    char location[256];
+    snprintf(location, sizeof location, "redis://127.0.0.1:%u?trust=any%s", server.port, options);
+    return open_at(location);
+}
+
+static kiln_store *open_machine(unsigned machine)
+{
+    char location[SCRATCH_PATH_SIZE];
+    snprintf(location, sizeof location, "%s/machine-%u|redis://127.0.0.1:%u?trust=any", scratch,
+             machine, server.port);
+    return open_at(location);
+}
+
+static kiln_status take(kiln_store *store, uint64_t number, uint64_t wait_ns,
+                        kiln_lease **ret_lease)
+{
+    kiln_key *key = scratch_key(number);
+    const kiln_status status = kiln_store_lease(store, key, wait_ns, ret_lease);
+    kiln_key_release(&key);
+    return status;
+}
+
+/* The name of a key's lease on the server. */
+static const char *lease_of(uint64_t number)
+{
+    static char name[80];
+    char text[KILN_DIGEST_TEXT_SIZE];
+    kiln_key *key = scratch_key(number);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_digest_format(&digest, text);
+    snprintf(name, sizeof name, "kiln:v1:{%s}:lease", text);
+    kiln_key_release(&key);
+    return name;
+}
+
+static const char *say(const char *command, const char *name)
+{
+    char line[256];
+    snprintf(line, sizeof line, "%s %s", command, name);
+    return redis_say(&server, line);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    scratch_make(scratch);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return shared != MAP_FAILED && redis_start(&server, scratch, no_options) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    redis_stop(&server);
+    munmap(shared, sizeof *shared);
+    scratch_remove(scratch);
+    return 0;
+}
+
+/* ---- one server ---- */
+
+static void test_one_holder(void **state)
+{
+    (void)state;
+    kiln_store *one = open_server("");
+    kiln_store *other = open_server("");
+    kiln_lease *first = NULL, *second = NULL, *third = NULL;
+    assert_int_equal(take(one, 1, LONG_NS, &first), KILN_OK);
+    assert_int_equal(take(one, 1, 0, &second), KILN_BUSY);
+    assert_int_equal(take(other, 1, 30000000, &second), KILN_BUSY);
+    assert_int_equal(take(other, 2, LONG_NS, &second), KILN_OK);
+    kiln_lease_release(&first);
+    assert_string_equal(say("EXISTS", lease_of(1)), ":0\r\n");
+    assert_int_equal(take(other, 1, LONG_NS, &third), KILN_OK);
+    kiln_lease_release(&second);
+    kiln_lease_release(&third);
+    assert_string_equal(redis_say(&server, "DBSIZE"), ":0\r\n");
+    kiln_store_close(&one);
+    kiln_store_close(&other);
+}
+
+/* Looks for an entry, as the holder of a lease. */
+static kiln_status look(kiln_store *store, uint64_t number, const kiln_lease *lease)
+{
+    kiln_key *key = scratch_key(number);
+    kiln_entry *entry = NULL;
+    size_t fill;
+    const kiln_status status = kilni_store_find(store, key, lease, false, &entry, &fill);
+    kiln_entry_release(&entry);
+    kiln_key_release(&key);
+    return status;
+}
+
+static bool has_got_a_get(void)
+{
+    return strstr(redis_say(&server, "INFO commandstats"), "cmdstat_get:") != NULL;
+}
+
+/* If the server granted the lease and reported that it lacks the entry, the holder need not ask it
+ * for the entry. */
+static void test_a_lease_tells_of_a_miss(void **state)
+{
+    (void)state;
+    kiln_lease *lease = NULL;
+    kiln_store *one = open_server("");
+    kiln_store *machine = open_machine(0);
+    kiln_store *stores[] = {one, machine};
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_string_equal(redis_say(&server, "CONFIG RESETSTAT"), "+OK\r\n");
+        assert_int_equal(take(stores[i], i, LONG_NS, &lease), KILN_OK);
+        assert_int_equal(look(stores[i], i, lease), KILN_MISS);
+        assert_false(has_got_a_get());
+        kiln_lease_release(&lease);
+        assert_int_equal(look(stores[i], i, NULL), KILN_MISS);
+        assert_true(has_got_a_get());
+    }
+    /* The holder still asks the machine's own store. */
+    assert_int_equal(take(machine, 2, LONG_NS, &lease), KILN_OK);
+    assert_int_equal(scratch_put(machine, 2, 100), KILN_OK);
+    assert_int_equal(look(machine, 2, lease), KILN_OK);
+    kiln_lease_release(&lease);
+    /* The server has the entry. */
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(take(stores[i], 2, LONG_NS, &lease), KILN_OK);
+        assert_null(lease->missed_in);
+        assert_int_equal(look(stores[i], 2, lease), KILN_OK);
+        kiln_lease_release(&lease);
+    }
+    kiln_store_close(&one);
+    kiln_store_close(&machine);
+}
+
+/* The server has forgotten a lease, which a different holder has taken since. */
+static void test_a_lost_lease_does_not_release_its_successor(void **state)
+{
+    (void)state;
+    kiln_store *store = open_server("");
+    kiln_lease *lost = NULL, *kept = NULL, *none = NULL;
+    assert_int_equal(take(store, 1, LONG_NS, &lost), KILN_OK);
+    assert_string_equal(say("DEL", lease_of(1)), ":1\r\n");
+    assert_int_equal(take(store, 1, LONG_NS, &kept), KILN_OK);
+    kiln_lease_release(&lost);
+    assert_int_equal(take(store, 1, 0, &none), KILN_BUSY);
+    kiln_lease_release(&kept);
+    kiln_store_close(&store);
+}
+
+static void test_stores_without_leases(void **state)
+{
+    (void)state;
+    kiln_lease *none = NULL;
+    kiln_store *store = open_server("&readonly=1");
+    assert_int_equal(take(store, 1, 0, &none), KILN_E_UNSUPPORTED);
+    kiln_store_close(&store);
+    store = open_server("&lease=off");
+    assert_int_equal(take(store, 1, 0, &none), KILN_E_UNSUPPORTED);
+    kiln_store_close(&store);
+    /* The user may put, but may not run scripts. */
+    assert_string_equal(
+        redis_say(&server, "ACL SETUSER default on nopass ~* -@all +get +set +strlen +getrange "
+                           "+info +ping"),
+        "+OK\r\n");
+    store = open_server("");
+    assert_int_equal(take(store, 1, LONG_NS, &none), KILN_E_UNSUPPORTED);
+    assert_int_equal(scratch_put(store, 1, 100), KILN_OK);
+    kiln_store_close(&store);
+}
+
+static kiln_lease *of_parent;
+
+static void release_in_child(void)
+{
+    kiln_lease_release(&of_parent);
+}
+
+static void test_a_child_releases_nothing(void **state)
+{
+    (void)state;
+    kiln_store *store = open_server("");
+    kiln_lease *none = NULL;
+    assert_int_equal(take(store, 1, LONG_NS, &of_parent), KILN_OK);
+    assert_int_equal(run_in_child(release_in_child), 0);
+    assert_int_equal(take(store, 1, 0, &none), KILN_BUSY);
+    kiln_lease_release(&of_parent);
+    assert_int_equal(take(store, 1, LONG_NS, &of_parent), KILN_OK);
+    kiln_lease_release(&of_parent);
+    kiln_store_close(&store);
+}
+
+/* ---- machines ---- */
+
+static void test_machine_and_fleet(void **state)
+{
+    (void)state;
+    kiln_store *machines[2] = {open_machine(0), open_machine(1)};
+    kiln_lease *lease = NULL, *none = NULL;
+    assert_int_equal(take(machines[0], 1, LONG_NS, &lease), KILN_OK);
+    assert_int_equal(take(machines[0], 1, 0, &none), KILN_BUSY);
+    assert_int_equal(take(machines[1], 1, 0, &none), KILN_BUSY);
+    kiln_lease_release(&lease);
+    /* Without the server, a lease excludes only the processes of the same machine. */
+    redis_stop(&server);
+    assert_int_equal(take(machines[0], 1, LONG_NS, &lease), KILN_OK);
+    assert_int_equal(take(machines[0], 1, 0, &none), KILN_BUSY);
+    assert_int_equal(take(machines[1], 1, LONG_NS, &none), KILN_OK);
+    kiln_lease_release(&lease);
+    kiln_lease_release(&none);
+    kiln_store_close(&machines[0]);
+    kiln_store_close(&machines[1]);
+}
+
+/* Does what a request does for one key (src/program/request.c). */
+static bool obtain(kiln_store *store, uint64_t number)
+{
+    kiln_lease *lease = NULL;
+    if (scratch_get(store, number) == KILN_OK) {
+        return true;
+    }
+    take(store, number, LONG_NS, &lease);
+    if (scratch_get(store, number) != KILN_OK) {
+        atomic_fetch_add(&shared->builds[number], 1);
+        kilni_sleep_ns(20000000);
+        scratch_put(store, number, 2000);
+    }
+    kiln_lease_release(&lease);
+    return scratch_get(store, number) == KILN_OK;
+}
+
+static pid_t start(void (*body)(unsigned number), unsigned number)
+{
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        body(number);
+        exit(0);
+    }
+    return child;
+}
+
+static void expect_success(pid_t child)
+{
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void obtain_all(unsigned number)
+{
+    kiln_store *store = open_machine(number % MACHINES);
+    for (unsigned i = 0; i < KEYS; i++) {
+        CHECK(obtain(store, 1 + (number + i) % KEYS));
+    }
+    kiln_store_close(&store);
+}
+
+static void run_all(void)
+{
+    pid_t children[PROCESSES];
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        children[i] = start(obtain_all, i);
+    }
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        expect_success(children[i]);
+    }
+}
+
+static void test_one_build_of_each_key(void **state)
+{
+    (void)state;
+    run_all();
+    for (unsigned i = 1; i <= KEYS; i++) {
+        assert_int_equal(atomic_load(&shared->builds[i]), 1);
+    }
+}
+
+static void *disturb(void *unused)
+{
+    (void)unused;
+    kilni_sleep_ns(50000000);
+    redis_stop(&server);
+    kilni_sleep_ns(50000000);
+    return redis_start_again(&server, no_options) ? NULL : &server;
+}
+
+/* The server loses entries and leases while processes hold them, and refuses connections. Still,
+ * each process gets every entry, and there are no more builds than if each process built alone. */
+static void test_the_server_restarts(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, disturb, NULL), 0);
+    run_all();
+    pthread_join(thread, &result);
+    assert_null(result);
+    for (unsigned i = 1; i <= KEYS; i++) {
+        assert_in_range(atomic_load(&shared->builds[i]), 1, PROCESSES);
+    }
+}
+
+/* ---- the death of a holder ---- */
+
+static void hold(unsigned machine)
+{
+    kiln_store *store = open_machine(machine);
+    kiln_lease *lease = NULL;
+    CHECK(take(store, 1, LONG_NS, &lease) == KILN_OK);
+    atomic_fetch_add(&shared->holders, 1);
+    for (;;) {
+        pause();
+    }
+}
+
+/* The lease of a killed process ends by itself; the lease of a running process does not. */
+static void test_a_holder_is_killed(void **state)
+{
+    (void)state;
+    kiln_store *store = open_machine(1);
+    kiln_lease *own = NULL, *next = NULL, *none = NULL;
+    const pid_t holder = start(hold, 0);
+    while (atomic_load(&shared->holders) == 0) {
+        kilni_sleep_ns(1000000);
+    }
+    assert_int_equal(take(store, 2, LONG_NS, &own), KILN_OK);
+    assert_int_equal(take(store, 1, 0, &none), KILN_BUSY);
+    kill(holder, SIGKILL);
+    assert_int_equal(waitpid(holder, NULL, 0), holder);
+    assert_in_range(strtol(say("PTTL", lease_of(1)) + 1, NULL, 10), 1, 4000);
+    assert_int_equal(take(store, 1, LONG_NS, &next), KILN_OK);
+    kiln_lease_release(&next);
+    /* This wait is longer than the first holder's lease lasted. */
+    kiln_store *elsewhere = open_machine(2);
+    assert_int_equal(take(elsewhere, 2, NS_PER_S, &none), KILN_BUSY);
+    kiln_lease_release(&own);
+    assert_int_equal(take(elsewhere, 2, LONG_NS, &none), KILN_OK);
+    kiln_lease_release(&none);
+    kiln_store_close(&elsewhere);
+    kiln_store_close(&store);
+}
+
+int main(int count, char **arguments)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_one_holder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_lease_tells_of_a_miss, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_lost_lease_does_not_release_its_successor, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_stores_without_leases, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_child_releases_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_machine_and_fleet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_one_build_of_each_key, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_server_restarts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_holder_is_killed, set_up, tear_down),
+    };
+    if (count != 2) {
+        return 2;
+    }
+    redis_require();
+    kilni_remote_set_library(arguments[1]);
+    kilni_remote_set_runtime_folder("/nonexistent");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

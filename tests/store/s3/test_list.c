@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pages of lists of S3.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/text.h"
+#include "store/s3/list.h"
+
+#define BEGIN                                                                                      \
+    "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"  \
+    "<Name>kiln</Name><Prefix>p/</Prefix><KeyCount>2</KeyCount>"
+#define END "</ListBucketResult>"
+#define KEY(name) "<Contents><Key>" name "</Key><Size>5</Size></Contents>"
+
+static void add(void *user, const char *key, size_t size)
+{
+    kilni_text_append_bytes(user, key, size);
+    kilni_text_append(user, ",");
+}
+
+static const struct page {
+    const char *text, *keys, *last;
+    bool has_more;
+} pages[] = {
+    {BEGIN "<IsTruncated>false</IsTruncated>" END, "", "", false},
+    {BEGIN "<IsTruncated>true</IsTruncated>" KEY("p/a") KEY("p/b") END, "p/a,p/b,", "p/b", true},
+    {BEGIN KEY("p/a") "<IsTruncated>false</IsTruncated>" END, "p/a,", "p/a", false},
+    {BEGIN "<IsTruncated>false</IsTruncated>" KEY("a&amp;b") KEY("c") END, "c,", "c", false},
+    {BEGIN "<IsTruncated>true</IsTruncated>" KEY("a") KEY("a&amp;b") END, "a,", "a", true},
+    {BEGIN "<IsTruncated>true</IsTruncated>" KEY("a<b") END, "", "", true},
+    {BEGIN "<IsTruncated>false</IsTruncated>" KEY("") END, ",", "", false},
+};
+
+static void test_pages(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        kilni_text keys = {0};
+        kilni_s3_page page;
+        kilni_text_append(&keys, "");
+        assert_true(kilni_s3_page_read(pages[i].text, strlen(pages[i].text), add, &keys, &page));
+        assert_string_equal(keys.bytes, pages[i].keys);
+        assert_int_equal(page.has_more, pages[i].has_more);
+        assert_int_equal(page.last_key_size, strlen(pages[i].last));
+        if (page.last_key_size > 0) {
+            assert_memory_equal(page.last_key, pages[i].last, page.last_key_size);
+        }
+        kilni_text_done(&keys);
+    }
+}
+
+static const char *const wrong[] = {
+    "",
+    "<html></html>",
+    "<Error><Code>NoSuchBucket</Code></Error>",
+    BEGIN END,
+    BEGIN "<IsTruncated>maybe</IsTruncated>" END,
+    BEGIN "<IsTruncated>false" END,
+    BEGIN "<IsTruncated>false</IsTruncated>",
+    BEGIN "<IsTruncated>false</IsTruncated><Contents><Key>a" END,
+    BEGIN "<IsTruncated>false</IsTruncated><Contents></Contents>" END,
+};
+
+static void test_what_is_no_page(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        kilni_text keys = {0};
+        kilni_s3_page page;
+        assert_false(kilni_s3_page_read(wrong[i], strlen(wrong[i]), add, &keys, &page));
+        kilni_text_done(&keys);
+    }
+    /* Cut anywhere. */
+    kilni_text keys = {0};
+    kilni_s3_page page;
+    for (size_t size = 0; size < strlen(pages[1].text); size++) {
+        assert_false(kilni_s3_page_read(pages[1].text, size, add, &keys, &page));
+    }
+    kilni_text_done(&keys);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages),
+                                       cmocka_unit_test(test_what_is_no_page)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

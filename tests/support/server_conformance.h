@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tests that every store on a server must pass, whatever the server is. A test program includes
+ * this once, sets @conformance, and runs these tests with its own.
+ */
+#pragma once
+
+#include "support/store_scene.h"
+
+#include <pthread.h>
+
+#include "os/clock.h"
+#include "store/remote/connector.h"
+#include "store/remote/loader.h"
+#include "store/remote/state_path.h"
+#include "store/store.h"
+#include "support/child.h"
+
+typedef struct conformance_scene {
+    /* Returns the location of a store with these options, in a buffer that the next call
+     * overwrites. */
+    const char *(*location)(const char *options);
+    /* Describes the same server to a connector. */
+    const char *connector; /* its symbol */
+    void (*describe)(kilni_remote_server *server);
+    const char *before, *behind; /* the texts before and after a digest in a name */
+    const char *folder;          /* a scratch directory */
+    bool has_lists;
+} conformance_scene;
+
+static conformance_scene conformance;
+static kiln_store *store;
+
+static inline void open_store(const char *location)
+{
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_store_close(&store);
+    if (kiln_store_open(location, NULL, &store, &error) != KILN_OK) {
+        fail_msg("%s: %s", location, error.text);
+    }
+}
+
+static inline const char *file_with(const char *name, const char *content, size_t size, mode_t mode)
+{
+    const char *path = scratch_path(conformance.folder, name);
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(file >= 0 && write(file, content, size) == (ssize_t)size);
+    assert_int_equal(fchmod(file, mode), 0);
+    close(file);
+    return path;
+}
+
+static inline const char *name_of(uint64_t number)
+{
+    static char name[128];
+    char text[KILN_DIGEST_TEXT_SIZE];
+    kiln_key *key = scratch_key(number);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_digest_format(&digest, text);
+    snprintf(name, sizeof name, "%s%s%s", conformance.before, text, conformance.behind);
+    kiln_key_release(&key);
+    return name;
+}
+
+/* On a busy machine the server may miss a deadline, and is then not contacted for a moment. So each
+ * of these functions tries again. */
+#define PATIENTLY(call)                                                                            \
+    kiln_status status = (call);                                                                   \
+    for (unsigned tries = 0; tries < 1000 && status == KILN_E_IO; tries++) {                       \
+        kilni_sleep_ns(10000000);                                                                  \
+        status = (call);                                                                           \
+    }
+
+static inline kiln_status put(uint64_t number, size_t size)
+{
+    PATIENTLY(scratch_put(store, number, size))
+    return status;
+}
+
+static inline kiln_status get(uint64_t number)
+{
+    PATIENTLY(scratch_get(store, number))
+    return status;
+}
+
+static inline kiln_status contains(uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    PATIENTLY(kiln_store_contains(store, key))
+    kiln_key_release(&key);
+    return status;
+}
+
+static inline kiln_status remove_number(uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    PATIENTLY(kiln_store_remove(store, key))
+    kiln_key_release(&key);
+    return status;
+}
+
+/* Uses the server directly, without the store. */
+static inline kiln_status use_server(kiln_status (*use)(const kilni_connector *connector,
+                                                        kilni_remote *remote, void *user),
+                                     void *user)
+{
+    const kilni_connector *connector;
+    kilni_remote_server server = {.port = 0};
+    kilni_remote *remote;
+    conformance.describe(&server);
+    assert_int_equal(kilni_remote_load(conformance.connector, &connector, NULL), KILN_OK);
+    assert_int_equal(connector->open(&server, &remote, NULL), KILN_OK);
+    PATIENTLY(use(connector, remote, user))
+    connector->close(remote);
+    return status;
+}
+
+typedef struct planted_value {
+    const char *name;
+    unsigned char *data;
+    size_t size;
+} planted_value;
+
+static inline uint64_t in_a_while(void)
+{
+    return kilni_clock_ns() + UINT64_C(30000000000);
+}
+
+static inline kiln_status plant(const kilni_connector *connector, kilni_remote *remote, void *user)
+{
+    const planted_value *value = user;
+    return connector->put(remote, value->name, value->data, value->size, 0, in_a_while());
+}
+
+/* Puts any bytes under an entry's name. */
+static inline void plant_value(const char *name, const void *data, size_t size)
+{
+    planted_value value = {.name = name, .size = size, .data = malloc(size + 1)};
+    memcpy(value.data, data, size);
+    assert_int_equal(use_server(plant, &value), KILN_OK);
+    free(value.data);
+}
+
+static inline kiln_status read_value(const kilni_connector *connector, kilni_remote *remote,
+                                     void *user)
+{
+    planted_value *value = user;
+    kilni_remote_bytes bytes = {0};
+    const kiln_status status =
+        connector->get(remote, value->name, UINT64_C(1) << 24, in_a_while(), &bytes);
+    value->data = bytes.data;
+    value->size = bytes.size;
+    return status;
+}
+
+/* Returns the bytes that the server has; the caller frees them. */
+static inline planted_value value_of(const char *name)
+{
+    planted_value value = {.name = name};
+    assert_int_equal(use_server(read_value, &value), KILN_OK);
+    return value;
+}
+
+/* ---- the cases ---- */
+
+static inline void test_put_get_contains_remove(void **state)
+{
+    (void)state;
+    assert_int_equal(get(1), KILN_MISS);
+    assert_int_equal(contains(1), KILN_MISS);
+    assert_int_equal(remove_number(1), KILN_MISS);
+    for (size_t size = 0; size <= 4000000; size = 7 * size + 3) {
+        assert_int_equal(put(1, size), KILN_OK);
+        assert_int_equal(get(1), KILN_OK);
+    }
+    assert_int_equal(contains(1), KILN_OK);
+    assert_int_equal(remove_number(1), KILN_OK);
+    assert_int_equal(get(1), KILN_MISS);
+    assert_int_equal(remove_number(1), KILN_MISS);
+}
+
+static inline void test_entries_outlive_the_handle(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, 1000), KILN_OK);
+    open_store(conformance.location("trust=any"));
+    assert_int_equal(get(1), KILN_OK);
+}
+
+static inline int count_item(void *user, kiln_item *item)
+{
+    kiln_item_info info = {.struct_size = sizeof info};
+    assert_int_equal(kiln_item_get_info(item, &info), KILN_OK);
+    assert_int_equal(info.state, KILN_OK);
+    assert_string_equal(info.device, "a device of tests");
+    ++*(unsigned *)user;
+    return 0;
+}
+
+static inline int remove_item(void *user, kiln_item *item)
+{
+    (void)user;
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_item_read(item, &entry), KILN_OK);
+    kiln_entry_release(&entry);
+    assert_int_equal(kiln_item_remove(item), KILN_OK);
+    return 0;
+}
+
+static inline void test_each(void **state)
+{
+    (void)state;
+    unsigned count = 0;
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(put(1, 100), KILN_OK);
+    if (!conformance.has_lists) {
+        assert_int_equal(kiln_store_each(store, count_item, &count), KILN_E_UNSUPPORTED);
+        assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_E_UNSUPPORTED);
+        return;
+    }
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(put(i, 100), KILN_OK);
+    }
+    plant_value("kiln-v1/nothing", "x", 1);
+    assert_int_equal(kiln_store_each(store, count_item, &count), KILN_OK);
+    assert_int_equal(count, 20);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
+    assert_int_equal(stat.entries, 20);
+    assert_true(stat.bytes > 20u * 100u);
+    assert_int_equal(kiln_store_each(store, remove_item, NULL), KILN_OK);
+    count = 0;
+    assert_int_equal(kiln_store_each(store, count_item, &count), KILN_OK);
+    assert_int_equal(count, 0);
+}
+
+static inline void test_requests_stay_at_home(void **state)
+{
+    (void)state;
+    kiln_entry *request = scratch_request(1);
+    assert_int_equal(kiln_store_put(store, request), KILN_E_UNSUPPORTED);
+    kiln_entry_release(&request);
+}
+
+static inline void test_readonly(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, 100), KILN_OK);
+    open_store(conformance.location("trust=any&readonly=1"));
+    assert_int_equal(get(1), KILN_OK);
+    assert_int_equal(put(2, 100), KILN_E_READONLY);
+    assert_int_equal(remove_number(1), KILN_E_READONLY);
+}
+
+static inline void *put_and_get(void *argument)
+{
+    const uint64_t own = (uint64_t)(uintptr_t)argument;
+    uintptr_t wrong = 0;
+    for (unsigned i = 0; i < 15; i++) {
+        wrong += put(own, 3000 * i) != KILN_OK;
+        wrong += get(own) != KILN_OK;
+        wrong += get(1) != KILN_OK;
+    }
+    return (void *)wrong; /* NOLINT */
+}
+
+static inline void test_many_threads(void **state)
+{
+    (void)state;
+    pthread_t threads[8];
+    assert_int_equal(put(1, 100000), KILN_OK);
+    for (uintptr_t i = 0; i < 8; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, put_and_get, (void *)(i + 2)), 0);
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        void *wrong = NULL;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+}
+
+static inline void test_large_entries_are_not_put(void **state)
+{
+    (void)state;
+    open_store(conformance.location("trust=any&max-entry=10K"));
+    assert_int_equal(put(1, 20000), KILN_E_TOO_LARGE);
+    open_store(conformance.location("trust=any"));
+    assert_int_equal(put(1, 20000), KILN_OK);
+    assert_int_equal(put(2, 100), KILN_OK);
+    open_store(conformance.location("trust=any&max-entry=10K"));
+    assert_int_equal(get(1), KILN_MISS);
+    assert_int_equal(get(2), KILN_OK);
+}
+
+/* The server returns nonsense, nothing, the entry with a changed byte, or half of the entry. */
+static inline void test_wrong_values(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, 1000), KILN_OK);
+    planted_value sound = value_of(name_of(1));
+    for (unsigned i = 0; i < 4; i++) {
+        sound.data[500] ^= i == 2;
+        plant_value(name_of(1), i == 0 ? (const void *)"nonsense" : sound.data,
+                    i == 0   ? 8
+                    : i == 1 ? 0
+                    : i == 2 ? sound.size
+                             : sound.size / 2);
+        sound.data[500] ^= i == 2;
+        assert_int_equal(get(1), KILN_E_CORRUPT);
+        assert_int_equal(put(1, 1000), KILN_OK);
+        assert_int_equal(get(1), KILN_OK);
+    }
+    plant_value(name_of(2), sound.data, sound.size); /* a sound entry under another's name */
+    assert_int_equal(get(2), KILN_E_CORRUPT);
+    free(sound.data);
+}
+
+static inline void test_a_newer_entry_stays(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, 1000), KILN_OK);
+    planted_value value = value_of(name_of(1));
+    value.data[8] = 2;
+    plant_value(name_of(1), value.data, value.size);
+    free(value.data);
+    assert_int_equal(get(1), KILN_E_VERSION);
+    assert_int_equal(put(1, 1000), KILN_EXISTS);
+    assert_int_equal(remove_number(1), KILN_EXISTS);
+    assert_int_equal(contains(1), KILN_OK);
+}
+
+/* If one device refuses an entry, the entry stays for the others. */
+static inline void test_a_judgment_removes_nothing(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    kiln_entry *entry = NULL;
+    assert_int_equal(put(1, 1000), KILN_OK);
+    assert_int_equal(kiln_store_get(store, key, &entry), KILN_OK);
+    assert_int_equal(kilni_store_remove_judged(store, key, entry), KILN_MISS);
+    assert_int_equal(contains(1), KILN_OK);
+    kiln_entry_release(&entry);
+    kiln_key_release(&key);
+}
+
+static inline void test_signatures(void **state)
+{
+    (void)state;
+    char options[SCRATCH_PATH_SIZE];
+    char key[32];
+    memset(key, 'a', sizeof key);
+    assert_int_equal(put(1, 1000), KILN_OK);
+    snprintf(options, sizeof options, "key-file=%s", file_with("a", key, 32, 0600));
+    open_store(conformance.location(options));
+    assert_int_equal(get(1), KILN_E_UNAUTHENTICATED);
+    assert_int_equal(put(1, 1000), KILN_OK);
+    assert_int_equal(get(1), KILN_OK);
+    key[0] = 'b';
+    snprintf(options, sizeof options, "key-file=%s", file_with("b", key, 32, 0600));
+    open_store(conformance.location(options));
+    assert_int_equal(get(1), KILN_E_UNAUTHENTICATED);
+}
+
+static inline void get_in_child(void)
+{
+    CHECK(get(1) == KILN_OK);
+    CHECK(put(2, 1000) == KILN_OK);
+    kiln_store_close(&store);
+}
+
+static inline void test_forks(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, 1000), KILN_OK);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(run_in_child(get_in_child), 0);
+        assert_int_equal(get(1), KILN_OK);
+        assert_int_equal(get(2), KILN_OK);
+    }
+}
+
+static inline void close_all_and_go_on(void)
+{
+    CHECK(get(1) == KILN_OK);
+    for (int file = 3; file < 1024; file++) {
+        close(file);
+    }
+    const int own = open("/dev/null", O_RDWR);
+    for (int i = 0; i < 200; i++) {
+        CHECK(dup(own) >= 0);
+    }
+    scratch_get(store, 1); /* the status does not matter: the connection is lost */
+    scratch_put(store, 1, 1000);
+    kiln_store_close(&store);
+    CHECK(fcntl(own, F_GETFD) == 0);
+}
+
+/* A program may close descriptors that it did not open, and the files that it opens then may get
+ * the same numbers. */
+static inline void test_descriptors_are_taken_away(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, 1000), KILN_OK);
+    assert_int_equal(run_in_child(close_all_and_go_on), 0);
+}
+
+static inline void test_in_a_chain(void **state)
+{
+    (void)state;
+    char location[3 * SCRATCH_PATH_SIZE];
+    snprintf(location, sizeof location, "%s/local|%s", conformance.folder,
+             conformance.location("trust=any"));
+    open_store(location);
+    assert_int_equal(put(1, 1000), KILN_OK);
+    snprintf(location, sizeof location, "%s/other|%s", conformance.folder,
+             conformance.location("trust=any"));
+    open_store(location);
+    assert_int_equal(get(1), KILN_OK);
+    assert_int_equal(get(2), KILN_MISS);
+}
+
+#define CONFORMANCE_CASES(set_up, tear_down)                                                       \
+    cmocka_unit_test_setup_teardown(test_put_get_contains_remove, set_up, tear_down),              \
+        cmocka_unit_test_setup_teardown(test_entries_outlive_the_handle, set_up, tear_down),       \
+        cmocka_unit_test_setup_teardown(test_each, set_up, tear_down),                             \
+        cmocka_unit_test_setup_teardown(test_requests_stay_at_home, set_up, tear_down),            \
+        cmocka_unit_test_setup_teardown(test_readonly, set_up, tear_down),                         \
+        cmocka_unit_test_setup_teardown(test_many_threads, set_up, tear_down),                     \
+        cmocka_unit_test_setup_teardown(test_large_entries_are_not_put, set_up, tear_down),        \
+        cmocka_unit_test_setup_teardown(test_wrong_values, set_up, tear_down),                     \
+        cmocka_unit_test_setup_teardown(test_a_newer_entry_stays, set_up, tear_down),              \
+        cmocka_unit_test_setup_teardown(test_a_judgment_removes_nothing, set_up, tear_down),       \
+        cmocka_unit_test_setup_teardown(test_signatures, set_up, tear_down),                       \
+        cmocka_unit_test_setup_teardown(test_forks, set_up, tear_down),                            \
+        cmocka_unit_test_setup_teardown(test_descriptors_are_taken_away, set_up, tear_down),       \
+        cmocka_unit_test_setup_teardown(test_in_a_chain, set_up, tear_down)

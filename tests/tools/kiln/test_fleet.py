@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tool's commands on a store on a Redis server."""
+
+import os
+import subprocess
+
+import cli
+import redis_server
+
+
+class FleetTest(cli.CliTest):
+    def setUp(self):
+        redis_server.require()
+        super().setUp()
+        self.server = redis_server.RedisServer(self.scratch)
+        self.addCleanup(self.server.stop)
+        self.there = self.server.location()
+        self.digests = self.make("entries")
+        self.into = os.path.join(self.scratch, "into")
+
+    def copy(self, *arguments, **options):
+        return self.kiln_json("copy", *arguments, **options)
+
+    def names(self, location):
+        return sorted(item["name"] for item in self.listed("--dir", location))
+
+
+class Copy(FleetTest):
+    def test_there_and_back(self):
+        self.assertEqual(self.copy(self.cache, self.there)["taken"], 3)
+        self.assertEqual(len(self.server.names()), 3)
+        self.kiln("copy", self.there, self.into, expect=5)
+        self.assertEqual(self.copy("--trust", self.there, self.into)["taken"], 3)
+        self.assertEqual(self.names(self.into), self.names(self.cache))
+        payloads = [self.kiln("show", "--dir", location, "--payload", "-",
+                              self.digests["matmul"]).stdout for location in (self.cache, self.into)]
+        self.assertEqual(*payloads)
+
+    def test_what_is_here_is_not_fetched_again(self):
+        self.copy(self.cache, self.there)
+        self.copy("--trust", self.there, self.into, self.digests["matmul"])
+        self.server.forget_calls()
+        report = self.copy("--trust", self.there, self.into)
+        self.assertEqual((report["taken"], report["present"]), (2, 1))
+        self.assertIn(self.server.calls("get"), (2, 3))  # a value may be read ahead
+
+    def test_what_is_there_is_not_sent_again(self):
+        self.copy(self.cache, self.there, self.digests["matmul"])
+        self.server.forget_calls()
+        report = self.copy(self.cache, self.there)
+        self.assertEqual((report["taken"], report["present"]), (2, 1))
+        self.assertEqual(self.server.calls("set"), 2)
+        self.server.say("SETRANGE", self.server.name_of(self.digests["saxpy"]), 300, "damage")
+        self.assertEqual(self.copy(self.cache, self.there)["taken"], 1)
+        self.kiln("verify", "--dir", self.there)
+
+    def test_signed(self):
+        key, other = self.make_key_file(), self.make_key_file("other")
+        signed = self.server.location(f"key-file={key}")
+        self.assertEqual(self.copy(self.cache, signed)["taken"], 3)
+        report = self.copy(self.server.location(f"key-file={other}"), self.into, expect=4)
+        self.assertEqual((report["taken"], report["unauthenticated"]), (0, 3))
+        self.assertEqual(self.copy(signed, self.into)["taken"], 3)
+
+    def test_values_that_others_made(self):
+        self.copy(self.cache, self.there)
+        self.server.say("SET", "kiln:v1:{not a digest}", "x")
+        self.server.say("SET", self.server.name_of("0" * 32), "x" * 5000)
+        self.server.say("SET", self.server.name_of(self.digests["saxpy"]),
+                        self.server.say("GET", self.server.name_of(self.digests["matmul"])))
+        self.server.say("LPUSH", self.server.name_of("1" * 32), "x")
+        report = self.copy("--trust", self.there, self.into, expect=5)
+        self.assertEqual((report["taken"], report["damaged"], report["gone"]), (2, 2, 1))
+        self.kiln("verify", "--dir", self.into)
+
+    def test_a_server_that_dies(self):
+        self.copy(self.cache, self.there)
+        self.server.stop()
+        self.kiln("copy", "--trust", self.there, self.into, expect=4)
+        result = self.kiln("copy", self.cache, self.there, expect=4)
+        self.assertIn(b"the store to write:", result.stderr)
+
+    def test_pull_and_push(self):
+        self.environment["KILN_DIR"] = f"{self.cache}|{self.there}"
+        self.assertEqual(self.kiln_json("push")["taken"], 3)
+        self.assertEqual(self.kiln_json("push")["present"], 3)
+        self.environment["KILN_DIR"] = f"{self.into}|{self.there}"
+        self.assertEqual(self.kiln_json("pull", "--trust", "--name", "saxpy")["taken"], 1)
+        self.assertEqual(self.names(self.into), ["saxpy"])
+
+
+class Commands(FleetTest):
+    def setUp(self):
+        super().setUp()
+        self.copy(self.cache, self.there)
+        self.environment["KILN_DIR"] = self.there
+
+    def test_ls_and_show(self):
+        self.assertEqual(self.names(self.there), self.names(self.cache))
+        shown = self.kiln_json("show", self.digests["saxpy"][:8])
+        self.assertEqual((shown["name"], shown["bytes"]), ("saxpy", 3000))
+
+    def test_more_than_a_page(self):
+        """SCAN returns some hundred names at a time."""
+        value = self.server.say("GET", self.server.name_of(self.digests["saxpy"]))
+        for number in range(1500):
+            self.server.say("SET", self.server.name_of(f"{number:032x}"), value)
+        self.assertEqual(len(self.listed()), 1503)
+        self.assertEqual(self.kiln_json("stats")["entries"], 1503)
+
+    def test_verify(self):
+        self.assertEqual(self.kiln_json("verify")["ok"], 3)
+        self.server.say("SETRANGE", self.server.name_of(self.digests["matmul"]), 300, "damage")
+        report = self.kiln_json("verify", expect=5)
+        self.assertEqual((report["ok"], report["corrupt"]), (2, 1))
+        report = self.kiln_json("verify", "--repair", "--yes")
+        self.assertEqual(report["removed"], 1)
+        self.assertEqual(len(self.server.names()), 2)
+
+    def test_rm_and_clear(self):
+        self.assertEqual(self.kiln_json("rm", self.digests["saxpy"])["removed"], 1)
+        self.assertNotIn("saxpy", self.names(self.there))
+        self.server.say("SET", "other:name", "stays")
+        self.assertEqual(self.kiln_json("clear", "--yes")["removed"], 2)
+        self.assertEqual(self.server.names(), [b"other:name"])
+
+    def test_stats(self):
+        stats = self.kiln_json("stats")
+        self.assertEqual(stats["entries"], 3)
+        values = [self.server.say("STRLEN", name) for name in self.server.names()]
+        self.assertEqual(stats["bytes"], sum(values))
+        text = self.kiln("stats").stdout.decode()
+        self.assertRegex(text, r"(?m)^bytes +\d.* in redis")
+        self.assertNotIn("at most", text)
+        self.assertNotIn("builds", text)
+        text = self.kiln("stats", "--dir", f"{self.cache}|{self.there}").stdout.decode()
+        self.assertIn("whose directories may have 2.0 GiB", text)
+        self.assertIn("builds", text)
+
+    def test_trim(self):
+        for arguments in ((), ("--max-size", "0"), ("--older-than", "1"), ("--dry-run",)):
+            with self.subTest(arguments):
+                result = self.kiln("trim", *arguments, expect=3)
+                self.assertIn(b"a server removes entries itself", result.stderr)
+        self.assertEqual(len(self.server.names()), 3)
+
+    def test_trim_of_a_chain(self):
+        """The directory is trimmed, and the server is left alone."""
+        chain = f"{self.cache}|{self.there}"
+        for arguments in (("--dry-run",), ()):
+            report = self.kiln_json("trim", "--dir", chain, "--max-size", "0", *arguments)
+            self.assertEqual(report["removed"], 3)
+        self.assertEqual(self.listed("--dir", self.cache), [])
+        self.assertEqual(len(self.server.names()), 3)
+
+    def test_doctor(self):
+        result = subprocess.run([cli.KILN, "doctor"], env=self.environment, timeout=60,
+                                stdout=subprocess.PIPE)
+        self.assertIn(f"{self.there}, used".encode(), result.stdout)
+
+    def test_a_server_that_is_not_there(self):
+        self.server.stop()
+        for arguments in (("ls",), ("verify",), ("stats",), ("rm", "abcd")):
+            with self.subTest(arguments):
+                self.assertNotEqual(self.kiln(*arguments, expect=4).stderr, b"")
+
+
+class Expiry(FleetTest):
+    def test_the_server_forgets_entries(self):
+        days = self.server.location("trust=any&expire=30")
+        self.copy(self.cache, days)
+        for name in self.server.names():
+            left = self.server.say("TTL", name)
+            self.assertTrue(29 * 86400 < left <= 30 * 86400, left)
+        self.copy(self.cache, self.server.location("trust=any&expire=0"))
+        self.server.say("FLUSHALL")
+        self.copy(self.cache, self.there)
+        self.assertEqual({self.server.say("TTL", name) for name in self.server.names()}, {-1})
+
+
+if __name__ == "__main__":
+    cli.main()

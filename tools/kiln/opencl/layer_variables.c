@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layer_variables.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../text/memory.h"
+
+/* A library that is loaded into the user's programs. */
+typedef struct layer_place {
+    const char *in_build[2]; /* in the build folder, relative to the tool's folder */
+    const char *installed;
+    const char *list; /* the variable that names the library */
+} layer_place;
+
+static const layer_place opencl_place = {
+    .in_build = {"../../layers/opencl/libkiln_opencl_layer.so",
+                 "../layers/opencl/libkiln_opencl_layer.so"},
+    .installed = KILN_LAYER_FOLDER "/libkiln_opencl_layer.so",
+    .list = "OPENCL_LAYERS",
+};
+
+static const layer_place nvrtc_place = {
+    .in_build = {"../../layers/nvrtc/libkiln_nvrtc_audit.so",
+                 "../layers/nvrtc/libkiln_nvrtc_audit.so"},
+    .installed = KILN_LAYER_FOLDER "/libkiln_nvrtc_audit.so",
+    .list = "LD_AUDIT",
+};
+
+/* Returns the folder of this program with a final slash, which the caller frees; NULL without
+ * /proc. */
+static char *own_folder(void)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0) {
+        return NULL;
+    }
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    return slash == NULL ? NULL : text_of("%.*s", (int)(slash + 1 - path), path);
+}
+
+char *library_reason_against(const char *path, const char *list)
+{
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        return text_of("%s: %s", path, strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return text_of("%s is not a regular file", path);
+    }
+    if (status.st_uid != 0 && status.st_uid != geteuid()) {
+        return text_of("%s belongs neither to this user nor to root", path);
+    }
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return text_of("%s is writable by others (chmod go-w prevents that)", path);
+    }
+    if (strchr(path, ':') != NULL) {
+        return text_of("%s has a ':' in its name, which %s can't contain", path, list);
+    }
+    return NULL;
+}
+
+/* Returns the first place in the build folder that exists; the caller frees it. NULL if none
+ * exists. */
+static char *place_in_build(const layer_place *place)
+{
+    owned char *folder = own_folder();
+    char *found = NULL;
+    for (size_t i = 0; folder != NULL && found == NULL && i < 2; i++) {
+        owned char *path = text_of("%s%s", folder, place->in_build[i]);
+        found = realpath(path, NULL);
+    }
+    return found;
+}
+
+static char *find(const layer_place *place, char **ret_path)
+{
+    owned char *in_build = place_in_build(place);
+    const char *path = in_build != NULL ? in_build : place->installed;
+    char *why = library_reason_against(path, place->list);
+    if (why == NULL) {
+        *ret_path = must(strdup(path));
+    }
+    return why;
+}
+
+char *layer_find(char **ret_path)
+{
+    return find(&opencl_place, ret_path);
+}
+
+/* Returns why the layer, which the audit library loads from its own folder, may not be loaded. */
+static char *reason_against_layer_of(const char *audit_path)
+{
+    const char *slash = strrchr(audit_path, '/');
+    owned char *path =
+        text_of("%.*s/libkiln_nvrtc_layer.so", (int)(slash - audit_path), audit_path);
+    return library_reason_against(path, nvrtc_place.list);
+}
+
+char *nvrtc_audit_find(char **ret_path)
+{
+    owned char *in_build = place_in_build(&nvrtc_place);
+    owned char *path = NULL;
+    *ret_path = NULL;
+    if (in_build == NULL && access(nvrtc_place.installed, F_OK) != 0) {
+        return NULL;
+    }
+    char *why = find(&nvrtc_place, &path);
+    if (why == NULL) {
+        why = reason_against_layer_of(path);
+    }
+    if (why == NULL) {
+        *ret_path = must(strdup(path));
+    }
+    return why;
+}
+
+static bool list_has(const char *list, const char *path)
+{
+    size_t length = strlen(path);
+    for (const char *next = list; *next != '\0';) {
+        size_t size = strcspn(next, ":");
+        if (size == length && strncmp(next, path, size) == 0) {
+            return true;
+        }
+        next += size + (next[size] == ':');
+    }
+    return false;
+}
+
+char *layer_list_with(const char *path, const char *others)
+{
+    if (others == NULL || others[0] == '\0') {
+        return must(strdup(path));
+    }
+    if (list_has(others, path)) {
+        return must(strdup(others));
+    }
+    return text_of("%s:%s", path, others);
+}
