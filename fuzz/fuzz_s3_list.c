@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads any bytes as a page of a list of S3. Keys lie in the page, one after the other, and have no
- * characters that XML escapes.
+ * Reads any bytes as a page of an S3 listing. Keys lie in the page, one after the other, and have
+ * no characters that XML escapes.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads capacities of the constant cache from any value of its variable. A second value, without
- * the pieces that were reported as wrong, must give the same result.
+ * Reads capacities of the constant cache from any value of its variable. The same value without the
+ * pieces that are reported as wrong must give the same result.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * At the start the store has no entry, the wanted entry or an outdated one. An outdated entry is
  * intact but was made from other inputs: load returns KILN_MISS for it until a build replaces it.
  * One further process wants a third version, which does not fit the others either. It stores that
- * version once, at any moment, as if it had waited too long for the lease. If it took the lease, it
- * could store only at fewer moments.
+ * version once, at any moment, as if it had waited too long for the lease. If it took the lease,
+ * there would be fewer moments at which it could store.
  *
  * Checked: at most one process holds the lease. A process that builds holds the lease or has waited
  * too long for it. No process builds what the store had from the start. Each build under the lease
@@ -79,8 +79,9 @@ proctype process(byte self, outdated) provided (life[self] == RUNNING) {
     byte rounds; /* of look_up_leased, without the first */
 
 take_lease:
-    /* kilni_lock_take tries until the byte is free. The wait is limited to more time than a build
-     * takes, so only a stopped holder outlasts it. The process then continues without the lease. */
+    /* kilni_lock_take tries until the byte is free or its time is over. A build takes less than
+     * this time, so only a stopped holder outlasts the wait. The process then continues without the
+     * lease. */
     if
     :: atomic { holder == NOBODY -> holder = self; is_leased = true }
     :: atomic { holder < NOBODY && life[holder] == STOPPED -> is_late = true }
@@ -97,8 +98,7 @@ take_lease:
     }
 
     /* The end of take_lease, then serve_found and set_entries_aside. No other process can observe
-     * these steps.
-     * */
+     * these steps. */
     atomic {
         if
         :: entry != NONE ->
@@ -219,8 +219,8 @@ init {
 
 #define IS_SETTLED(i) (!is_asking[i] || life[i] != RUNNING)
 
-/* No process takes the lease again without end, and no other step is taken twice. So each run
- * reaches a state in which nothing can move. No process may wait there. */
+/* Each process takes the lease only a limited number of times, and no other step is taken twice. So
+ * each run reaches a state in which nothing can move. No process may wait there. */
 active proctype end_of_run() {
     timeout;
     assert(IS_SETTLED(0) && IS_SETTLED(1) && IS_SETTLED(2))

@@ -2,9 +2,9 @@
  *
  * Waits across caches (begin_wait, answer_locked and kilni_wait_hand_over_locked in src/memory).
  * Each key is in a separate cache, so threads that ask for different keys hold different locks.
- * Each thread asks for one key. While it owns the flight of that key, it may ask for a second key,
- * and waits if a different thread owns the flight. A flight ends with an object, or is handed over
- * to a thread that waits.
+ * Each thread asks for one key. While it owns the flight of that key, it may ask for a second key.
+ * It waits if a different thread owns the flight of the key that it asks for. A flight ends with an
+ * object, or is handed over to a thread that waits.
  *
  * Checked: no threads wait for each other for ever. A search for a cycle ends. A request is refused
  * only if it would wait for itself. A thread that is told that it owns a flight does own it.

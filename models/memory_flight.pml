@@ -9,7 +9,7 @@
  * is the owner's alone makes one waiter the owner. The first transient failure in a flight does so
  * too, and the second one reaches all waiting threads. The pending answer is completed, and never
  * owns the flight. An object or a failure reaches the threads that waited for that flight. The lock
- * is never left taken. An open ticket whose thread ended can still be closed, and does not affect
+ * is never left locked. An open ticket whose thread ended can still be closed, and does not affect
  * any other flight.
  *
  * Mutants: DEAD_OWNER_KEEPS_TICKET LOST_ANSWER LEFT_TICKET_KEEPS_WAITERS LEFT_TICKET_IS_HANDED_OVER
@@ -70,7 +70,7 @@ inline answer_all_locked(flight, what) {
     }
 }
 
-/* ask_again_locked: only the pending answer is left. */
+/* For a flight in which only the pending answer is left. */
 inline ask_again_locked(flight) {
 #ifndef PENDING_IS_FORGOTTEN
     if
@@ -139,7 +139,7 @@ inline retry_locked(flight) {
     fi
 }
 
-/* kilni_flights_orphan_locked: a new flight takes its place for the threads that wait. */
+/* kilni_flights_orphan_locked: if threads wait for @flight, a new flight replaces it for them. */
 inline leave_locked(flight) {
     d_step {
         is_left[flight] = true;
@@ -316,6 +316,6 @@ init {
     ended == ASKERS + 2;
     assert(!locked);
     assert((!is_building[0] || is_left[0]) && (!is_building[1] || is_left[1]));
-    /* An abandoned ticket may be closed later, but the answer has been given before. */
+    /* The open ticket of a thread that ended may never be closed; the answer is given anyway. */
     assert(waits_for[PENDING] == 2)
 }

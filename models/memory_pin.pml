@@ -3,8 +3,8 @@
  * Pins against eviction. Some threads pin the object of a key without a lock, and one thread evicts
  * it (src/memory/pin.c, evict_locked in src/memory/evict.c, kilni_followup_finish).
  *
- * Sections are assumed to work, which memory_reclaim.pml checks: a retired object is destroyed only
- * after every section that was entered before its retirement was left.
+ * Sections are assumed to work, as memory_reclaim.pml checks: a retired object is destroyed only
+ * after every section that was entered before its retirement has been left.
  *
  * Checked: a pinned object is not destroyed. A thread that pinned it before the eviction keeps it.
  * The object is retired once, by the last thread that releases it, and destroyed in the end. Its
@@ -48,7 +48,7 @@ proctype pinner() {
     :: is_found ->
         assert(!is_destroyed);
 #ifndef BLIND_HOLD
-        /* kilni_object_try_hold */
+        /* hold_exactly */
         seen = holds;
         do
         :: seen == 0 -> is_found = false; break
@@ -77,8 +77,8 @@ proctype pinner() {
     ended++
 }
 
-/* Evicts under the lock, calls the notice without it, then drops the hold. The notice takes over
- * the cache's hold. */
+/* Evicts under the lock, sends the notice without it, then drops the cache's hold, which the notice
+ * has taken over. */
 proctype evictor() {
     bool is_last;
     in_table = false;
@@ -94,7 +94,7 @@ proctype evictor() {
     ended++
 }
 
-/* kilni_section_collect */
+/* kilni_section_collect_and_unlock */
 proctype collector() {
     atomic {
         retirements == 1 && sections == 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reclamation: readers in sections, any of which may stall for any time, and a thread that removes
- * objects from the table, then waits until they are destroyed (src/memory/read_section.c,
- * src/memory/reader.h).
+ * Reclamation: readers in sections, any of which may stall for any length of time, and a thread
+ * that removes objects from the table, then waits until they are destroyed
+ * (src/memory/read_section.c, src/memory/reader.h).
  *
- * A reader's stores pass through a buffer that is emptied at any later time. Fences are ordinary at
- * first: the light one empties that buffer. The heavy one does nothing, because a thread that
- * reclaims stores directly. At any time the fences are switched to asymmetric ones: the light one
- * then does nothing, and the heavy one empties the buffers of all readers. At any later time the
- * system may refuse the heavy fence for good. Then the fences are switched back to ordinary ones,
- * and nothing is reclaimed until each reader has acknowledged the switch. A reader acknowledges it
- * by a separate store before its next ordinary fence, or by its end.
+ * A reader's stores pass through a buffer that may be emptied at any later time. Fences are
+ * ordinary at first: the light one empties that buffer. The heavy one does nothing, because a
+ * thread that reclaims stores directly. At some time the fences are switched to asymmetric ones:
+ * the light one then does nothing, and the heavy one empties the buffers of all readers. At any
+ * later time the system may refuse the heavy fence for good. Then the fences are switched back to
+ * ordinary ones, and nothing is reclaimed until each reader has acknowledged the switch. A reader
+ * acknowledges it by a separate store before its next ordinary fence, or by ending.
  *
  * Checked: no reader sees a destroyed object. Each object is destroyed once. The wait ends, and
  * then all removed objects are destroyed. After a refusal, they are destroyed by the end of the
@@ -31,12 +31,12 @@
 #else
 #define SECTIONS 1
 #endif
-#define OBJECTS 2  /* the table holds 1 at first, then 2, then none */
+#define OBJECTS 2  /* the table holds object 1 at first, then object 2, then none */
 
 byte table = 1;
 byte epoch = 1;
 byte awaited;
-bool is_left; /* a section was left since the settler began to look: cache->sections_left */
+bool is_left; /* a section has been left since the settler began to look: cache->sections_left */
 bool locked;
 
 /* The queue of retired objects: the epoch in which each was retired; 0: not in the queue. */
@@ -56,8 +56,8 @@ chan buffer[READERS] = [3] of { byte };
 bool has_acknowledged[READERS];
 bool acknowledges[READERS];
 
-/* kilni_fence_is_asymmetric. The lock in reader.c guards both the switch and reclamation. Through
- * it, the flag is not loaded before earlier stores are seen. */
+/* kilni_fence_is_asymmetric. The lock in reader.c guards both the switch and reclamation. It
+ * ensures that the flag is not loaded before earlier stores are visible. */
 bool is_asymmetric;
 
 bool is_refused;  /* the system refuses the heavy fence */
@@ -90,7 +90,7 @@ inline unlock() {
 active proctype improver() {
     is_asymmetric = true;
 #ifndef NO_REFUSAL
-    /* A sandbox */
+    /* A sandbox may refuse the fence. */
     if
     :: is_refused = true
     :: skip
@@ -98,7 +98,7 @@ active proctype improver() {
 #endif
 }
 
-/* fence_heavy, and order_without_system_locked in reader.c */
+/* fence_system, or else order_without_system_locked, in reader.c */
 inline heavy_fence() {
     is_ordered = true;
 #ifndef NO_HEAVY_FENCE
@@ -257,7 +257,7 @@ active proctype remover() {
 
 /* ---- readers ---- */
 
-/* The processor empties a reader's buffer at any time. */
+/* The processor may empty a reader's buffer at any time. */
 proctype drain(byte self) {
     byte word;
 end:

@@ -9,8 +9,8 @@
  * memory_pin.pml. An object that was removed from the table has one hold: that of the notice in
  * progress.
  *
- * Checked: when the wait is over, every object that had been removed from the table when it began
- * is destroyed, whichever thread removed it. Each object is destroyed once, and not while a section
+ * Checked: when the wait is over, every object that had left the table before the wait began is
+ * destroyed, whichever thread removed it. Each object is destroyed once, and not while a section
  * sees it. The wait ends.
  *
  * Mutants: NO_WAIT_FOR_NOTICES NO_WAIT_FOR_SECTIONS NO_WAIT_FOR_DESTRUCTION SILENT_END NO_AWAITED
@@ -152,7 +152,7 @@ inline take_out(object) {
     in_table[object] = false
 }
 
-/* Takes objects out of the table, calls the notices without the lock, and drops the holds:
+/* Takes objects out of the table, sends the notices without the lock, and drops the holds:
  * kilni_cache_remove_matching, kilni_followup_finish. */
 inline remove(first, second) {
     lock();

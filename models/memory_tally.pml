@@ -2,15 +2,15 @@
  *
  * Counts of the pins on one object, which each thread keeps for itself (src/memory/pin_tally.h,
  * pin.c, read_section.c). A thread pins it, and hands pins to a second thread; both release them,
- * while a third thread evicts the object. Each thread's stores pass through a buffer that is
+ * while a third thread evicts the object. Each thread's stores pass through a buffer that may be
  * emptied at any later time; the heavy fence empties all buffers, and the light one does nothing.
- * In the variant CACHE_END, the cache is freed as soon as it can be. In FORK, the process forks at
- * any time: from then on the model is the child, which has lost a thread and the content of its
- * buffer. The long search is CACHE_END with two pins.
+ * In the variant CACHE_END, the cache is freed as soon as it can be. In FORK, the process may fork
+ * at any time: from then on the model is the child, which has lost a thread and the content of that
+ * thread's buffer. The long search is CACHE_END with two pins.
  *
  * Checked: the object is not destroyed while a pin exists. No thread changes its count of the
- * object's pins after that count was taken. The object is destroyed in the end, unless a lost
- * thread had pins. A thread that releases the last pin does not read a cache that no longer exists.
+ * object's pins after that count was taken. The object is destroyed in the end, unless a
+ * thread was lost. A thread that releases the last pin does not read a cache that no longer exists.
  *
  * Mutants: NO_SECTION NO_RECHECK NO_SETTLING NO_HEAVY_FENCE SHARE_REMOVED
  * Variants: FORK CACHE_END
@@ -69,7 +69,7 @@ inline empty_one(t) {
     kind = 0
 }
 
-/* The processor empties a thread's buffer at any time. */
+/* The processor may empty a thread's buffer at any time. */
 proctype drain(byte self) {
     mtype kind;
     short value;
@@ -337,7 +337,7 @@ inline release() {
     fi
 }
 
-/* Returns once the child has lost the thread. */
+/* Stops wherever it is once the child has lost the thread. */
 proctype thread(byte self) {
     byte mine, pins;
     short seen, sum, value;

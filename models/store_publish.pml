@@ -2,8 +2,8 @@
  *
  * One name in a store's directory. Writers rename new files over it (publish in
  * src/store/dir/layout_kiln.c), readers read it (kiln_get in the same file), and janitors remove a
- * file that they ranked before (kilni_dir_remove_seen). Two janitors work at the same time if the
- * file system has no locks; kiln_store_remove takes the same steps as a janitor at any time.
+ * file that they have ranked (kilni_dir_remove_seen). Two janitors may work at the same time if the
+ * file system has no locks; kiln_store_remove, which takes the same steps, may run at any time.
  *
  * Checked: a reader sees a whole file, and the same file from its first byte to its last. A janitor
  * removes exactly the file that it ranked, although inode numbers are reused. In the end the last
@@ -144,7 +144,8 @@ proctype janitor() {
     :: IS_SEEN(aside) ->
         atomic { assert(file[aside] == seen_file); links[aside]--; is_aside_taken = false }
     :: else ->
-        /* kilni_dir_restore_aside: linkat, which replaces nothing, then unlinkat of the aside name */
+        /* kilni_dir_restore_aside, if the file system has no renames that replace nothing: linkat,
+         * then unlinkat of the aside name */
 #ifndef LOSE_FRESH
         atomic {
             if

@@ -31,7 +31,7 @@ has_runtime() {
     [ -d "$runtimes/$1/vendors" ]
 }
 
-# Prints the names of the installed runtimes, one per line.
+# Prints the names of the installed runtimes for OpenCL programs, one per line.
 available_runtimes() {
     local name
     for name in intel pocl; do

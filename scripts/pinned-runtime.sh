@@ -26,8 +26,8 @@ fetch_pinned() {
         cp "$requirements" "$folder/installed.txt"
 }
 
-# install_pinned NAME MEGABYTES OTHERWISE: installs a runtime. If that fails, prints why, and
-# OTHERWISE, and fails.
+# install_pinned NAME MEGABYTES OTHERWISE: installs a runtime unless it is installed. If that is not
+# possible, prints the reason and the text OTHERWISE, and fails.
 install_pinned() {
     local title
     title=$(runtime_title "$1")

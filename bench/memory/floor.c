@@ -18,8 +18,8 @@ struct floor_table {
     entry *cells[];
 };
 
-/* The key's digest, read from where Kiln keeps it, behind the reference count. A function call
- * would cost more than a floor may. */
+/* The key's digest, read from where Kiln keeps it, after the reference count. A function call would
+ * cost more than a floor may. */
 static uint64_t hash_of(const kiln_key *key)
 {
     uint64_t hash;

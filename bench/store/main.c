@@ -158,7 +158,7 @@ static void for_size(const char *folder, size_t payload_size, int rounds)
     bench_data data = {
         .folder = folder, .payload_size = payload_size, .count = TOTAL_BYTES / payload_size};
     make_data(&data);
-    /* Bare reads come first in each round, but they need the store's files. */
+    /* In reverse: bare reads come first in each round, but need the files that the store makes. */
     for (size_t group = GROUPS; group-- > 0;) {
         for (const bench_subject *subject = groups[group]; subject->name; subject++) {
             if (subject->open) {

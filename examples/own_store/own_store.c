@@ -79,7 +79,7 @@ static kiln_program_desc *describe(const application *in, size_t which)
     return desc;
 }
 
-/* A blob that cannot be used for any reason is treated as missing. */
+/* A blob that cannot be used, for whatever reason, is treated as missing. */
 static kiln_program *make_of_blob(const application *in, const kiln_program_desc *desc)
 {
     const uint8_t *id = NULL, *blob = NULL;

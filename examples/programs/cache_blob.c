@@ -30,7 +30,8 @@ typedef struct bytes {
     size_t size;
 } bytes;
 
-/* A file's name, made from the ID. The file holds the ID too, because two IDs may have one name. */
+/* A file's name, made from the ID. The file holds the ID too, because two IDs may yield the same
+ * name. */
 static void name_file(char *path, size_t size, const char *directory, bytes id)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -72,8 +73,8 @@ static bytes read_file(const char *path)
     return whole;
 }
 
-/* Empty if there is no such file, or if it holds a different ID. Kiln checks the blob's contents,
- * not this function. */
+/* Empty if there is no such file, or if it holds a different ID. This function does not check the
+ * blob's contents; Kiln does. */
 static bytes load_cache_blob_from_disk(const char *directory, bytes id)
 {
     char path[4096];

@@ -15,7 +15,8 @@
  *
  * kiln_cache_get_or_build is the simple way to use a cache. A caller that builds asynchronously
  * reserves a key and fulfils the ticket later. A caller that looks up objects on a hot path peeks
- * inside a section, or keeps a watch and does not call the cache at all while the watch is live.
+ * inside a section, or keeps a pin and a watch, and does not call the cache at all while the watch
+ * is live.
  *
  * A key is absent, building, ready or failed. The first caller that asks for an absent key builds
  * it; later callers wait for that one build, called a flight.
@@ -46,13 +47,13 @@
  * the lowest rank, which is L + frequency * cost / bytes. Frequency counts the insertion and later
  * uses, and saturates at 15. L is the highest rank evicted so far, as it was at the object's last
  * use. Among equals, the least recently used object is evicted, then the least often used, then the
- * oldest. A use is a hit or a peek. Recency is counted in insertions: two uses without an insertion
- * between them are equally recent, because a hit writes nothing that other threads read. In a cache
- * of more than 128 objects, the engine compares random objects with the lowest ones that it found
- * before, so that choosing an object takes the same time in a cache of any size. If all objects
- * that it compared are pinned, it evicts a pinned one. NO_EVICT evicts only if the capacity is
- * reduced. It then evicts the newest objects, which the smaller cache would not have admitted. AUTO
- * is COST, which was the best policy in all workloads that were replayed.
+ * oldest. A use is a hit or a peek. Recency is counted in insertions and evictions: two uses with
+ * neither between them are equally recent, because a hit advances no clock. In a cache of more than
+ * 32 objects, the engine compares random objects with the lowest ones that it found before, so that
+ * choosing an object takes the same time in a cache of any size. If all objects that it compared
+ * are pinned, it evicts a pinned one. NO_EVICT evicts only if the capacity is reduced. It then
+ * evicts the newest objects, which the smaller cache would not have admitted. AUTO is COST, which
+ * was the best policy in all workloads that were replayed.
  *
  * While a call removes many objects, other threads can use the cache. kiln_cache_clear does not
  * remove objects that other threads insert meanwhile.
@@ -114,9 +115,9 @@ typedef int (*kiln_busy_fn)(void *user, const void *object);
 enum {
     /* A failed key returns its failure until the key is removed or later failures displace it.
      * Without this flag, the key is absent after a failure. It is always absent after its ticket
-     * was abandoned as transient or unshareable. In addition to resident objects, the cache may
-     * keep as many failures as a sixteenth of max_entries, with keys and texts of up to a sixteenth
-     * of max_bytes. It keeps at least the latest failure. */
+     * was abandoned as transient or unshareable. Kept failures do not count against the capacity:
+     * there may be up to a sixteenth of max_entries of them, with keys and texts of up to a
+     * sixteenth of max_bytes, and at least the latest one is kept. */
     KILN_CACHE_RETAIN_FAILURES = 1u,
     KILN_CACHE_DISABLED = 2u, /* every reservation returns KILN_BYPASS until a capacity is set */
     /* Objects that nothing can reach any more are kept until kiln_cache_collect destroys them, or
@@ -157,7 +158,7 @@ KILN_API void kiln_cache_free(kiln_cache **cache);
 
 /* The result of a build. */
 typedef struct kiln_built {
-    void *object;     /* the cache owns it from then on; NULL only if nothing was built */
+    void *object;     /* the cache owns it after KILN_OK; NULL only if nothing was built */
     uint64_t bytes;   /* size of the object */
     uint64_t cost_ns; /* what a miss costs; 0: Kiln uses the measured build time */
 } kiln_built;
@@ -204,7 +205,7 @@ typedef struct kiln_reserve_params kiln_reserve_params;
 /* Does the same as kiln_cache_get_or_build, with options, and reports how the object was obtained.
  *
  * @params      read during the call: the expected size, how long to wait for a build by another
- *              caller, and the group; without flags. NULL: all defaults
+ *              caller, and the group; its flags must be 0. NULL: all defaults
  * @ret_served  [out] may be NULL
  * Returns what kiln_cache_get_or_build returns; KILN_TIMEOUT: another caller is still building.
  * Threads: any. Blocks: while another caller builds the key, at most @params->wait_ns. */
@@ -248,9 +249,9 @@ enum {
 
 struct kiln_reserve_params {
     size_t struct_size;
-    uint64_t bytes;   /* expected size, reserved at once; 0: not known yet */
+    uint64_t bytes;   /* expected size, reserved immediately; 0: not known yet */
     uint64_t wait_ns; /* how long to wait for a build by another caller; 0 or KILN_UNLIMITED:
-                         without limit; KILN_NO_WAIT: return KILN_TIMEOUT at once */
+                         without limit; KILN_NO_WAIT: return KILN_TIMEOUT immediately */
     uint64_t group;   /* the owner of the object, for kiln_cache_remove_group; 0: none */
     uint32_t flags;   /* KILN_RESERVE_… or-ed */
     uint32_t reserved;
@@ -258,18 +259,18 @@ struct kiln_reserve_params {
 
 /* Asks for a key. The answer is HIT, OWNER or BYPASS; with KILN_RESERVE_PENDING also PENDING.
  *
- * Under KILN_POLICY_NO_EVICT the cache issues a ticket only if there is enough room beside
- * everything resident and reserved: room for one entry and for @params->bytes, or for one byte if
- * @params->bytes is 0. This room is reserved for the ticket. Under the other policies, the cache
- * issues a ticket for any size, and makes room when the object arrives. Waiters also share an
- * object that is too large to keep.
+ * Under KILN_POLICY_NO_EVICT the cache issues a ticket only if there is room, beside everything
+ * resident and reserved, for one more entry and for @params->bytes, which are then reserved. If
+ * @params->bytes is 0, one byte must be free, but only the entry is reserved. Under the other
+ * policies, the cache issues a ticket for any size, and makes room when the object arrives. Waiters
+ * also share an object that is too large to keep.
  *
  * A ticket belongs to the thread that received it, or that took it last (kiln_ticket_take); any
  * thread may end it. A request that would wait for itself, directly or through other threads that
  * wait in this or other caches, fails with KILN_E_CYCLE, and @error names the keys. If the thread
  * that owns a ticket exits before the ticket is ended, the thread that has waited longest gets a
  * new ticket; if no thread waits, the next caller gets it. The first ticket can still be ended, but
- * an object that fulfils it is not kept in the cache, and exists only as long as its pins. If a
+ * an object that fulfils it is not kept in the cache, and exists only as long as its pins do. If a
  * thread continues without ending its ticket, other threads wait, up to their wait_ns.
  *
  * @key              retained if the cache needs it after the call
@@ -299,10 +300,9 @@ KILN_API kiln_status kiln_pending_wait(kiln_pending *pending, uint64_t wait_ns,
  * it. */
 typedef void (*kiln_pending_fn)(void *user);
 
-/* Registers a function that is called once. If the answer is already known, it is called at once.
- * Otherwise it is called when the answer becomes known, on a thread that ends a build and outside
- * all locks, or when the answer is dropped before that. The function must neither throw nor end its
- * thread.
+/* Registers a function to be called once: immediately if the answer is already known; otherwise
+ * when the answer becomes known, on a thread that ends a build and outside all locks, or when the
+ * answer is dropped before that. The function must neither throw nor end its thread.
  *
  * @user  passed to @notify; may be NULL
  * Returns KILN_OK; KILN_E_INVALID: also if a function is already registered; KILN_E_NO_MEMORY.
@@ -316,7 +316,7 @@ KILN_API void kiln_pending_drop(kiln_pending **pending);
 /* Ends a ticket with its object; waiters get their pins. The cache owns the object from then on,
  * except after KILN_E_INVALID, which changes nothing. If there is no room for the object, or if its
  * flight was removed meanwhile, the object is not kept in the cache, and exists only as long as its
- * pins.
+ * pins do.
  *
  * @ticket   set to NULL; may have been issued to a different thread
  * @object   the object that was built
@@ -327,8 +327,8 @@ KILN_API void kiln_pending_drop(kiln_pending **pending);
 KILN_API kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t bytes,
                                         uint64_t cost_ns, kiln_pin **ret_pin);
 
-/* Transfers a ticket to the calling thread, for a build that continues on another thread than the
- * one that received the ticket.
+/* Transfers a ticket to the calling thread, for a build that continues on a different thread from
+ * the one that received the ticket.
  *
  * @ticket  not ended, and not being ended by another thread
  * Returns KILN_OK; KILN_E_INVALID: NULL; KILN_E_NO_MEMORY: the ticket still belongs to the thread
@@ -417,7 +417,7 @@ KILN_API kiln_status kiln_cache_pin(kiln_cache *cache, const kiln_key *key, kiln
 KILN_API kiln_status kiln_cache_pin_many(kiln_cache *cache, const kiln_key *const *keys,
                                          size_t count, kiln_pin **ret_pins);
 
-/* Returns the object that a pin holds, which is valid as long as the pin; NULL for NULL. */
+/* Returns the object that a pin holds, which is valid as long as the pin is; NULL for NULL. */
 KILN_API void *kiln_pin_object(const kiln_pin *pin);
 
 /* Adds a hold on the same object and returns its argument. NULL is allowed. */
@@ -425,7 +425,8 @@ KILN_API kiln_pin *kiln_pin_retain(kiln_pin *pin);
 
 /* Releases a pin and sets the pointer to NULL. NULL and a pointer to NULL are allowed. Releasing
  * the last pin of an object that was removed from the cache destroys the object, unless a section
- * was open when the object was removed. In that case, a later call destroys it. */
+ * was open when the object was removed or is open now, or the cache has
+ * KILN_CACHE_DEFER_DESTRUCTION. In these cases, a later call may destroy it: see above. */
 KILN_API void kiln_pin_release(kiln_pin **pin);
 
 /* Creates a watch on a pinned object. The watch may outlive pin, object and cache. If the object
@@ -575,10 +576,10 @@ KILN_API kiln_status kiln_cache_listen(kiln_cache *cache, uint32_t events,
                                        kiln_listener_fn listener, void *user, uint64_t *ret_id);
 
 /* Removes a listener. When the call returns, the listener is not running on another thread and will
- * not be called again. A call from inside a listener of this cache does not wait; otherwise two
- * listeners could wait for each other forever. The removed listener is not called again, but a call
- * of it that has begun may still be running. An unknown id is ignored. Threads: any. Blocks: while
- * the listener runs on another thread. */
+ * not be called again. A call from inside a listener of this cache does not wait, because two
+ * listeners could otherwise wait for each other forever. In this case, the removed listener is not
+ * called again, but a call of it that has begun may still be running. An unknown id is ignored.
+ * Threads: any. Blocks: while the listener runs on another thread. */
 KILN_API void kiln_cache_unlisten(kiln_cache *cache, uint64_t id);
 
 /* ---- count ---- */
@@ -589,7 +590,7 @@ KILN_API void kiln_cache_unlisten(kiln_cache *cache, uint64_t id);
 typedef struct kiln_cache_stats {
     size_t struct_size; /* set by the caller */
     uint64_t hits, misses, waits, bypasses;
-    uint64_t failures;       /* flights that were abandoned, except as unshareable */
+    uint64_t failures;       /* tickets that were abandoned, except as unshareable */
     uint64_t evictions;      /* to make room, and by kiln_cache_evict_bytes */
     uint64_t entries, bytes; /* resident objects */
     uint64_t reserved_bytes; /* of flights whose size is known */

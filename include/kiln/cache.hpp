@@ -198,7 +198,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         other.held_ = nullptr;
     }
 
-    /* Abandons the ticket that this object had, so that no thread keeps waiting for it. */
+    /* Abandons the ticket that this object had, so that a waiting thread builds instead. */
     ticket &operator=(ticket &&other) noexcept
     {
         ticket taken(std::move(other));
@@ -240,8 +240,8 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         return pin<T>(held);
     }
 
-    /* Ends the ticket without an object. If @how is a failure, waiters get @code and @text. If
-     * @text is null, they get the text of the status. */
+    /* Ends the ticket without an object. If @how is failed, waiters get @code and @text; if @text
+     * is null, they get the text of the status. */
     void abandon(abandonment how, status code = status::build_failed,
                  const char *text = nullptr) noexcept
     {
@@ -279,10 +279,10 @@ class pending_answer
         return static_cast<bool>(held_);
     }
 
-    /* Registers a function that is called once. If the answer is already known, it is called at
-     * once. Otherwise it is called when the answer becomes known, on a thread that ends a build, or
-     * when this object is destroyed before that. If the function throws, the program terminates. At
-     * most one function can be registered. */
+    /* Registers a function to be called once: immediately if the answer is already known; otherwise
+     * when the answer becomes known, on a thread that ends a build, or when this object is
+     * destroyed before that. If the function throws, the program terminates. At most one function
+     * can be registered. */
     kiln::status notify(std::function<void()> on_answer)
     {
         std::unique_ptr<std::function<void()>> kept(
@@ -443,7 +443,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
 
     /* Asks for a key. The answer is hit, owner or bypass; none if the wait timed out.
      *
-     * @bytes    expected size, reserved at once; 0: not known yet
+     * @bytes    expected size, reserved immediately; 0: not known yet
      * @wait_ns  how long to wait for a build by another caller; 0: without limit; or KILN_NO_WAIT
      * @group    the owner of the object, for remove_group; 0: none */
     reservation<T, Deleter> reserve(const key &wanted, std::uint64_t bytes = 0,

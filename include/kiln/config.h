@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads settings from the environment, in one of three profiles: with the variables, units and
- * defaults of Kiln itself, of SYCL's runtimes, or of oneDNN. Otherwise the library reads no
- * settings from the environment, except from the one variable of kiln/constant.h. A caller that
- * wants these settings reads them here, and passes on the result:
+ * defaults of Kiln itself, of SYCL's runtimes, or of oneDNN. The library reads no other settings
+ * from the environment, except the variable of kiln/constant.h. A caller that wants these settings
+ * reads them here, and passes on the result:
  *
  *     kiln_config_from_profile(KILN_PROFILE_KILN, NULL, NULL, &config);
  *
@@ -33,8 +33,8 @@ extern "C" {
 #endif
 
 /* The configuration that was read. The library makes and frees it, so later versions may append
- * fields. It is immutable, and any thread may read it. Texts are valid as long as the
- * configuration. */
+ * fields. It is immutable, and any thread may read it. Its texts are valid as long as the
+ * configuration is. */
 typedef struct kiln_config {
     /* What is kept on disk. */
     const char *location; /* for kiln_store_open; NULL: nothing is kept on disk */
@@ -43,8 +43,9 @@ typedef struct kiln_config {
                         make it a chain, or KILN_PERSISTENT_DEFAULT_DIR. If KILN_DIR is a URL or a
                         chain, dir is the value of KILN_DIR */
     uint64_t max_bytes; /* how much may be kept there; 0: nothing; or KILN_UNLIMITED */
-    /* The smallest and largest device image that is kept on disk, in bytes. 0 and KILN_UNLIMITED
-     * unless SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE and SYCL_CACHE_MAX_DEVICE_IMAGE_SIZE are set. */
+    /* The smallest and largest device image that is kept on disk, in bytes. With KILN_PROFILE_SYCL:
+     * SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE, by default 0, and SYCL_CACHE_MAX_DEVICE_IMAGE_SIZE, by
+     * default 1 GiB. In the other profiles: 0 and KILN_UNLIMITED. */
     uint64_t min_image_bytes, max_image_bytes;
 
     /* Other settings. Switches are 0 or 1. */
@@ -94,9 +95,12 @@ typedef const char *(*kiln_lookup_fn)(void *user, const char *name);
  * KILN_HELPER, KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_SIGNING_KEY_FILE, KILN_KEY_ENV,
  * KILN_LAST_MISS, and those of kiln_config.credentials. */
 typedef enum kiln_profile {
-    KILN_PROFILE_KILN = 0,  /* KILN_DIR, KILN_MAX_SIZE */
-    KILN_PROFILE_SYCL = 1,  /* SYCL_CACHE_…, SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD */
-    KILN_PROFILE_ONEDNN = 2 /* ONEDNN_PERSISTENT_CACHE_…, ONEDNN_PRIMITIVE_CACHE_CAPACITY */
+    KILN_PROFILE_KILN = 0, /* KILN_DIR, KILN_MAX_SIZE */
+    /* SYCL_CACHE_…, SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD, SYCL_PROGRAM_…_OPTIONS */
+    KILN_PROFILE_SYCL = 1,
+    /* ONEDNN_PERSISTENT_CACHE_…, ONEDNN_PRIMITIVE_CACHE_CAPACITY or its older name
+     * DNNL_PRIMITIVE_CACHE_CAPACITY */
+    KILN_PROFILE_ONEDNN = 2
 } kiln_profile;
 
 /* Returns "kiln", "sycl" or "onednn"; NULL for an unknown value. The text is static. Threads: any.
@@ -105,15 +109,15 @@ KILN_API const char *kiln_profile_name(uint32_t profile);
 
 /* Reads a profile's name.
  *
- * @text         must not be NULL
+ * @text         may be NULL, which is no profile's name
  * @ret_profile  [out] a kiln_profile
- * Returns KILN_OK; KILN_E_PARSE: no such profile; KILN_E_INVALID: NULL. Threads: any. Blocks:
- * never. */
+ * Returns KILN_OK; KILN_E_PARSE: no such profile; KILN_E_INVALID: @ret_profile is NULL. Threads:
+ * any. Blocks: never. */
 KILN_API kiln_status kiln_profile_parse(const char *text, uint32_t *ret_profile);
 
 /* Reads the configuration. If a value is wrong, the default is used, and a line of
  * kiln_config.warnings names the value. An empty value means the same as none, except for
- * KILN_SIGNING_KEY_FILE.
+ * KILN_SIGNING_KEY_FILE and KILN_KEY_FILE.
  *
  * @profile     a kiln_profile
  * @lookup      called for each variable; NULL: the environment of the process, as secure_getenv
@@ -132,11 +136,11 @@ KILN_API kiln_status kiln_config_from_env(kiln_lookup_fn lookup, void *user,
 /* Frees a configuration and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_config_free(kiln_config **config);
 
-/* Fills the parameters of the store at kiln_config.location: size, layout, policy, age, flags and
- * key file. The caller sets the log.
+/* Fills the parameters of the store at kiln_config.location: size, layout, policy, age, flags, key
+ * file and credentials. The caller sets the log.
  *
  * @ret_params  [in, out] with its struct_size set, and filled as far as struct_size reaches; its
- *              texts are valid as long as @config
+ *              texts are valid as long as @config is
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_store(const kiln_config *config,
                                            kiln_store_params *ret_params);
@@ -153,7 +157,7 @@ KILN_API kiln_status kiln_config_get_memory(const kiln_config *config,
  * flags of the programs map, image sizes, replaced and appended options, and with KILN_PROFILE_SYCL
  * the rules. All other fields stay as they are.
  *
- * @params  [in, out] with its struct_size set; its texts are valid as long as @config
+ * @params  [in, out] with its struct_size set; its texts are valid as long as @config is
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_programs(const kiln_config *config,
                                               kiln_program_context_params *params);

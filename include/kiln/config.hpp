@@ -52,7 +52,7 @@ class config
     }
 
     /* Returns the parameters of the store at that location; their texts are valid as long as this
-     * object. */
+     * object is. */
     kiln_store_params store() const
     {
         kiln_store_params filled = params<kiln_store_params>();
@@ -94,7 +94,8 @@ class config
     detail::owner<kiln_config, kiln_config_free> config_;
 };
 
-/* Returns what the environment decides about programs; the texts are valid as long as @config. */
+/* Returns what the environment decides about programs; the texts are valid as long as @config is.
+ */
 inline kiln_program_context_params program_params(const config &config)
 {
     kiln_program_context_params filled = params<kiln_program_context_params>();

@@ -15,11 +15,12 @@
  * Each process has one cache and one budget for each engine kind and device index. By default the
  * cache is on, unlimited, and evicts nothing. The environment can set other limits, for example
  * with ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY=cpu:10240;gpu:2048:lru. The variable consists of
- * pieces kind:MiB or kind:MiB:policy. If several pieces name the same kind, the last one counts.
- * The variable is read once, by the first call of this header or of kiln/constant_backend.h. It is
- * the only setting that the library reads from the environment without being asked. A program that
- * runs with more rights than its user does not read it. Calls take precedence over the variable. A
- * malformed piece is ignored, and kiln_constant_warning reports it; the other pieces count.
+ * pieces kind:MiB or kind:MiB:policy. If several pieces name the same kind, the last capacity and
+ * the last policy count. The variable is read once, by the first call that needs a cache, a budget
+ * or a warning. It is the only setting that the library reads from the environment without being
+ * asked. A program that runs with more rights than its user does not read it. Calls take precedence
+ * over the variable. A malformed piece is ignored, and kiln_constant_warning reports it; the other
+ * pieces count.
  *
  * Each call that sets something empties the caches that it governs, even if no value changes.
  * Constants that are in use stay valid. Look-ups that are under way continue, but the cache does
@@ -52,8 +53,8 @@ extern "C" {
 /* In place of a policy: leaves the policy as it is. */
 #define KILN_POLICY_UNCHANGED UINT32_MAX
 
-/* Enables or disables all caches: sets the capacity of each kind to KILN_UNLIMITED or to 0. The
- * policies stay.
+/* Enables or disables all caches: sets the capacity of each kind to KILN_UNLIMITED or to 0, and
+ * discards the budgets of single devices. The policies of the kinds stay.
  *
  * @flag  0: disable; greater: enable
  * Returns KILN_OK; KILN_E_INVALID: negative; KILN_E_NO_MEMORY. */
@@ -67,7 +68,7 @@ KILN_API kiln_status kiln_constant_get_enabled(int *ret_flag);
 
 /* The devices that a budget applies to. */
 typedef enum kiln_constant_scope {
-    /* Each device of a kind; setting it discards the budgets of single devices. */
+    /* Each device of a kind. Setting this budget discards those of the kind's single devices. */
     KILN_CONSTANT_KIND = 0,
     KILN_CONSTANT_INDEX = 1, /* the device at an index, until a budget is set for its kind. An index
                                 may be set before any backend uses the device */

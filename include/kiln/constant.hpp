@@ -411,7 +411,8 @@ class constant_tensor_cache_t
             kiln_pending_drop(&pending_);
         }
 
-        /* Returns the constant's pin, or null if the computation ended without a constant. */
+        /* Returns the constant's pin. Fails with build_failed if the computation ended without a
+         * constant; without exceptions, the pin is then null. */
         kiln_pin *wait() const
         {
             kiln_reservation answer = kiln_reservation();
@@ -523,7 +524,7 @@ class constant_tensor_cache_t
             kiln_ticket_abandon(&promised_->ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
         }
 
-        /* Returns the argument for get_or_add. Valid only as long as the promise. */
+        /* Returns the argument for get_or_add. Valid only as long as the promise is. */
         value_t get_future() const
         {
             value_t future;
@@ -700,7 +701,7 @@ class constant_tensor_cache_t
         return detail::size_of_mib(budget.capacity_mib);
     }
 
-    /* Returns the bytes of the constants in the cache, of all contexts. */
+    /* Returns the total size of the constants of all contexts in the cache, in bytes. */
     std::size_t get_size() const noexcept
     {
         return static_cast<std::size_t>(kiln_constant_get_size(cache_));

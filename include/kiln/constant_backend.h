@@ -20,13 +20,13 @@
  * and a watch, and asks the cache again only when kiln_watch_is_live returns 0. It releases its pin
  * at that time, or when the buffer's evicted function is called.
  *
- * When the process ends, Kiln does not touch the caches and their contents: it has no exit handlers
- * or destructors that do. Exit handlers of other code may release pins. As always, releasing the
- * last pin of a constant that was removed from the cache frees the constant by calling functions of
- * its backend. A backend whose runtime may no longer work at that time releases its pins earlier,
- * or not at all. Before the library or a backend is unloaded, its user must empty the caches with
- * kiln_constant_set_enabled(0). Before that call, all pins must have been released and all
- * computations must have ended.
+ * When the process ends, Kiln does not touch the caches or their contents, because it has no exit
+ * handlers or destructors that do so. Exit handlers of other code may release pins. As always,
+ * releasing the last pin of a constant that was removed from the cache frees the constant by
+ * calling functions of its backend. A backend whose runtime may no longer work at that time
+ * releases its pins earlier, or not at all. Before the library or a backend is unloaded, its user
+ * must empty the caches with kiln_constant_set_enabled(0). Before that call, all pins must have
+ * been released and all computations must have ended.
  *
  * All calls: KILN_E_INVALID means that an argument is NULL although its comment does not allow
  * that, that a kind is unknown, or that a parameter structure has a non-zero field that this
@@ -77,8 +77,8 @@ KILN_API kiln_status kiln_constant_cache_of(uint32_t kind, uint32_t index,
                                             kiln_constant_cache **ret_cache);
 
 /* Lets users name a device by its runtime's handle. Binding a handle again replaces the earlier
- * binding. If a user has already set a budget for the handle, that budget now takes effect, which
- * empties the cache.
+ * binding. If a user has already set a budget for the handle, and none for the kind since, that
+ * budget now takes effect, which empties the cache.
  *
  * @device  the handle; only compared; not NULL
  * @kind    a kiln_engine_kind
@@ -135,8 +135,8 @@ typedef struct kiln_constant_memory {
     void *engine; /* passed to the functions */
     void *allocator;
     /* retain is called before the buffer's memory is allocated, and release after it was freed, so
-     * engine and allocator are valid as long as the buffer. Both NULL: engine and allocator outlive
-     * the buffer anyway. */
+     * engine and allocator are valid as long as the buffer is. Both NULL: engine and allocator
+     * outlive the buffer anyway. */
     kiln_constant_hold_fn retain, release;
     /* Called when the buffer is removed from the cache for any reason. Its watches are no longer
      * live by then. The buffer is valid during the call. Not called for a buffer that never was in
@@ -165,12 +165,12 @@ KILN_API kiln_status kiln_constant_buffer_new(const kiln_constant_memory *memory
 KILN_API void kiln_constant_buffer_free(kiln_constant_buffer **buffer);
 
 /* Return the memory that kiln_constant_allocate_fn returned, and its size in bytes; NULL and 0 for
- * NULL. The memory is valid as long as the buffer. */
+ * NULL. The memory is valid as long as the buffer is. */
 KILN_API void *kiln_constant_buffer_data(const kiln_constant_buffer *buffer);
 KILN_API size_t kiln_constant_buffer_size(const kiln_constant_buffer *buffer);
 
-/* Returns the buffer that a constant's pin holds, which is valid as long as the pin; NULL for NULL.
- */
+/* Returns the buffer that a constant's pin holds, which is valid as long as the pin is; NULL for
+ * NULL. */
 KILN_API kiln_constant_buffer *kiln_constant_buffer_of(const kiln_pin *pin);
 
 /* Reports when a buffer is ready, if a device computes it asynchronously. */
@@ -191,7 +191,7 @@ KILN_API kiln_status kiln_constant_buffer_set_fence(kiln_constant_buffer *buffer
                                                     const kiln_constant_fence *fence);
 
 /* Returns the event that commands must wait for before they read the buffer; NULL: none. Valid as
- * long as the buffer. */
+ * long as the buffer is. */
 KILN_API void *kiln_constant_buffer_event(const kiln_constant_buffer *buffer);
 
 /* Waits until the buffer is ready. Blocks: as the fence's wait does. */
@@ -206,7 +206,7 @@ typedef struct kiln_constant_params {
                          kiln_constant_remove_owner. If several objects share a constant, the one
                          that computed it owns it. 0: the constant belongs to its context only */
     uint64_t wait_ns; /* how long to wait for a computation by another caller; 0: without limit;
-                         KILN_NO_WAIT: return KILN_TIMEOUT at once */
+                         KILN_NO_WAIT: return KILN_TIMEOUT immediately */
     uint32_t flags;   /* KILN_RESERVE_… or-ed */
     uint32_t reserved;
 } kiln_constant_params;
@@ -243,7 +243,7 @@ KILN_API kiln_status kiln_constant_wait(kiln_constant_cache *cache, kiln_pending
 /* Ends a ticket with a buffer, which the cache owns from then on; all waiters get pins. The size of
  * the buffer now counts instead of the reserved size. If there is no room for the buffer, or if the
  * constant was removed or the cache flushed during the computation, the buffer lives only as long
- * as its pins. If a computation fails, end the ticket with kiln_ticket_abandon.
+ * as its pins do. If a computation fails, end the ticket with kiln_ticket_abandon.
  *
  * @ticket   set to NULL
  * @buffer   set to NULL

@@ -99,12 +99,12 @@ typedef struct kiln_device_ops {
     /* Appends everything that decides a build except its source: platform, device, driver,
      * compiler, and the settings that affect them. The backend chooses the names of the parts, but
      * the first must not be KILN_REQUEST_PART (kiln/store.h). KILN_E_UNSUPPORTED: the inputs are
-     * unknown, and nothing that is built for this device is cached. */
+     * unknown, so nothing that is built for this device is cached. */
     kiln_status (*identity)(void *device, kiln_key_builder *key);
 
     /* Appends what @source adds to the identity: code, options, and the contents of included files.
-     * A context adds the specialization constants itself. KILN_E_UNSUPPORTED: the inputs are
-     * unknown; the text of @error, which is never NULL, says why. */
+     * A context adds the specialization constants itself. @error is never NULL. KILN_E_UNSUPPORTED:
+     * the inputs are unknown; the text of @error says why. */
     kiln_status (*describe)(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error);
 

@@ -109,11 +109,11 @@ KILN_API kiln_bytes kiln_entry_answers(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_log(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_payload(const kiln_entry *entry);
 
-/* Returns 1 if the entry has a signature, made with any key; otherwise 0. A store with a signing
- * key returns only entries that are signed with that key. */
+/* Returns 1 if the entry is signed with a signing key, no matter which; otherwise 0. The signature
+ * is not checked. Signatures of key pairs (kiln/signature.h) do not count. */
 KILN_API int kiln_entry_is_signed(const kiln_entry *entry);
 
-/* Returns the bytes of the whole entry, as they are stored. They are valid as long as the entry;
+/* Returns the bytes of the whole entry, as they are stored. They are valid as long as the entry is;
  * empty for NULL. */
 KILN_API kiln_bytes kiln_entry_encoding(const kiln_entry *entry);
 
@@ -132,7 +132,7 @@ typedef enum kiln_finding {
  * only folder in which the result is valid. kiln_nvrtc_each_read and kiln_opencl_each_read report
  * them. Later versions may append members. */
 typedef struct kiln_read {
-    const char *path;        /* valid as long as the entry */
+    const char *path;        /* valid as long as the entry is */
     uint32_t found;          /* a kiln_finding */
     int relative_to_program; /* 1: the path is relative to the program's folder; otherwise 0 */
     uint64_t size;           /* of a file, in bytes */

@@ -51,7 +51,7 @@ class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_en
     {
     }
 
-    /* Returns the payload, which is valid as long as any copy of this entry. */
+    /* Returns the payload, which is valid as long as any copy of this entry exists. */
     kiln_bytes payload() const noexcept
     {
         return kiln_entry_payload(get());

@@ -56,8 +56,8 @@ typedef struct kiln_digest {
 /* The size of a digest's text: 32 lower-case hexadecimal digits and a zero byte. */
 #define KILN_DIGEST_TEXT_SIZE 33
 
-/* One part of a key. Its bytes may be missing: packs that strip keys keep only the size and a
- * BLAKE2b-256 digest of a long part. */
+/* One part of a key. Its bytes may be missing: a stripped key (kiln_key_strip) keeps only the size
+ * and BLAKE2b-256 of a long part. Servers, and packs if asked to, store stripped keys. */
 typedef struct kiln_key_part {
     const char *name;  /* 1 to 255 bytes, and a terminating NUL */
     const void *bytes; /* NULL if only the digest was kept */
@@ -130,7 +130,7 @@ KILN_API void kiln_key_release(kiln_key **key);
  */
 KILN_API kiln_digest kiln_key_digest(const kiln_key *key);
 
-/* Returns the key's encoding, which is valid as long as the key. @ret_size receives its size in
+/* Returns the key's encoding, which is valid as long as the key is. @ret_size receives its size in
  * bytes. Threads: any. Blocks: never. */
 KILN_API const void *kiln_key_encoding(const kiln_key *key, size_t *ret_size);
 
@@ -162,8 +162,8 @@ typedef int (*kiln_key_difference_fn)(void *user, kiln_key_change change,
                                       const kiln_key_part *before, const kiln_key_part *after);
 
 /* Calls @report for each part in which two keys differ: first in the order of the second key, then
- * the parts that only the first key has. The n-th part of a name is compared with the n-th part of
- * the same name.
+ * the parts that only the first key has. If a name occurs more than once, its n-th part in one key
+ * is compared with its n-th part in the other.
  *
  * @report  NULL: the differences are only counted
  * @user    passed to @report; may be NULL

@@ -25,7 +25,7 @@ inline kiln_key *retain_key(const kiln_key *key)
 
 } // namespace detail
 
-/* A key, immutable and shared. Only a key_builder makes one that is not empty. */
+/* A key, immutable and shared. Made by a key_builder; a default-constructed key is empty. */
 class key : public detail::reference<kiln_key, detail::retain_key, kiln_key_release>
 {
   public:

@@ -23,7 +23,7 @@ typedef enum kiln_log_level {
 typedef void (*kiln_log_fn)(void *user, kiln_log_level level, const char *text);
 
 /* A log function with its argument. If all members are zero, messages are dropped. The user pointer
- * is borrowed as long as the object that was given the log exists. */
+ * is borrowed as long as the object to which the log was given exists. */
 typedef struct kiln_log {
     kiln_log_fn write;
     void *user;

@@ -63,9 +63,9 @@ KILN_API kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *param
  * programs and kernels that use the device must have been freed before. */
 KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
 
-/* Returns the ops for such devices, which are static. The programs of these ops, as
- * kiln_program_handle returns them, can be passed to the calls below. Their kernels can be passed
- * to cuLaunchKernel. NVRTC sees a source as "program.cu" in the working directory.
+/* Returns the ops for such devices. The ops are static. Their programs, as kiln_program_handle
+ * returns them, can be passed to the calls below. Their kernels can be passed to cuLaunchKernel.
+ * NVRTC sees a source as "program.cu" in the working directory.
  *
  * A description stands for the files that its program reads, as they are when the description is
  * made. Kiln learns which files these are when this process first builds or loads the program; a
@@ -90,7 +90,7 @@ typedef enum kiln_nvrtc_output {
  *
  * @program    a program of these ops: what kiln_program_handle returns, not the kiln_program
  * @output     a kiln_nvrtc_output
- * @ret_bytes  [out] valid as long as the program; empty if NVRTC returns nothing
+ * @ret_bytes  [out] valid as long as the program is; empty if NVRTC returns nothing
  * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: this NVRTC has no such output. Threads: any. Blocks:
  * never. */
 KILN_API kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output,
@@ -100,14 +100,14 @@ KILN_API kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output,
  *
  * @program     as above
  * @expression  as in the options
- * @ret_name    [out] valid as long as the program
+ * @ret_name    [out] valid as long as the program is
  * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: not named, or not valid. Threads: any. Blocks: never.
  */
 KILN_API kiln_status kiln_nvrtc_get_lowered_name(const void *program, const char *expression,
                                                  const char **ret_name);
 
-/* Lists the files and paths that a result was made from. The entry is one of NVRTC, which `kiln
- * run` or the ops stored. Such an entry contains a few results of the same program, the newest
+/* Lists the files and paths that a result was made from. @entry must be an entry of NVRTC, as `kiln
+ * run` and the ops store them. It contains one or more results of the same program, the newest
  * first. A later build finds the result if nothing in the list has changed and the C library folds
  * constants in the same way; this function does not report the latter. Relative paths start at the
  * working directory. The program's folder is not known.

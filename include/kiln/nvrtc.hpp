@@ -73,7 +73,7 @@ class nvrtc_device
 };
 
 /* Returns what the NVRTC function of that name would return. Texts include their terminating NUL.
- * The bytes are valid as long as the program. They are empty if NVRTC returns nothing or has no
+ * The bytes are valid as long as the program is. They are empty if NVRTC returns nothing or has no
  * such output. */
 inline kiln_bytes nvrtc_output(const program &of, kiln_nvrtc_output output)
 {
@@ -83,7 +83,7 @@ inline kiln_bytes nvrtc_output(const program &of, kiln_nvrtc_output output)
 }
 
 /* Returns the lowered name of an expression that the program's options named; it is valid as long
- * as the program. Returns null if the expression was not named or is not valid. */
+ * as the program is. Returns null if the expression was not named or is not valid. */
 inline const char *nvrtc_lowered_name(const program &of, const std::string &expression)
 {
     const char *name = nullptr;

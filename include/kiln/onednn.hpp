@@ -81,7 +81,7 @@ inline status set_persistent_cache(int enable, engine::kind kind)
     return detail::persistent_set(detail::persistent_switch(kind), settings);
 }
 
-/* Returns whether the cache is switched on for a kind. It may be, although the capacity is 0. */
+/* Returns whether the cache is switched on for a kind. The capacity may be 0 nevertheless. */
 inline bool get_persistent_cache(engine::kind kind)
 {
     detail::check(detail::persistent_switch(kind) ? KILN_OK : KILN_E_INVALID);
@@ -182,7 +182,7 @@ inline bool keep_persistent(engine::kind kind, const entry &kept)
 
 /* ---- primitives ---- */
 
-/* The base of a class of primitives, which inherits its constructors. */
+/* A base class for classes of primitives, which inherit its constructors. */
 using primitive = program;
 
 /* What a primitive is made from. */

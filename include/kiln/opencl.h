@@ -53,12 +53,12 @@ KILN_API kiln_status kiln_opencl_device_new(void *context, void *device,
  * programs and kernels that use the device must have been freed before. */
 KILN_API void kiln_opencl_device_free(kiln_opencl_device **device);
 
-/* Returns the ops for a device, which are static and depend on the driver; NULL for NULL. Intel's
- * and NVIDIA's drivers return binaries cheaply (KILN_CAPTURE_CHEAP). PoCL takes seconds to return
- * one, and the cost with other drivers is unknown. For PoCL and all other drivers
- * (KILN_CAPTURE_EXPENSIVE), a context writes nothing to disk by itself. It still finds what a store
- * has, and blobs can be obtained (kiln_program_get_cache_blob). Under `kiln run`, a separate
- * process captures what PoCL built. */
+/* Returns the ops for a device; NULL for NULL. The ops are static; which ops are returned depends
+ * on the driver. Intel's and NVIDIA's drivers return binaries cheaply (KILN_CAPTURE_CHEAP). PoCL
+ * takes seconds to return one, and the cost with other drivers is unknown. For PoCL and all other
+ * drivers (KILN_CAPTURE_EXPENSIVE), a context writes nothing to disk by itself. It still finds what
+ * a store has, and blobs can be obtained (kiln_program_get_cache_blob). Under `kiln run`, a
+ * separate process captures what PoCL built. */
 KILN_API const kiln_device_ops *kiln_opencl_ops(const kiln_opencl_device *device);
 
 /* ---- facts about drivers ---- */
@@ -116,8 +116,7 @@ KILN_API kiln_status kiln_opencl_each_read(const kiln_entry *entry, size_t resul
 /* ---- capture requests: builds whose results are captured in a different process ---- */
 
 /* How long a request (an entry of KILN_ENTRY_REQUEST) is valid, in seconds. A request without a
- * payload is one that was given up; for the same time, it prevents programs from making the request
- * again. */
+ * payload was given up. For this time, it prevents programs from making the request again. */
 #define KILN_OPENCL_REQUEST_AGE_S (7 * 24 * 3600)
 
 /* Reports the variables of the process that left a request. A process that serves it needs these

@@ -42,8 +42,8 @@ typedef struct kiln_pack_params {
                              they are not signed */
 } kiln_pack_params;
 
-/* Begins a pack. Its name does not exist before kiln_pack_writer_finish; until then the entries are
- * in an unnamed file in the same directory.
+/* Begins a pack. It has no name before kiln_pack_writer_finish: until then the entries are in an
+ * unnamed file in the same directory.
  *
  * @path        where the pack will be; kiln_pack_writer_finish replaces a file of that name
  * @params      read during the call; NULL: all defaults

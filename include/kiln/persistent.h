@@ -14,10 +14,10 @@
  *     }
  *
  * Nothing is kept until a capacity is set. All settings may change at any time; operations that are
- * under way continue with the store that they began with. A change of directory, policy or capacity
- * closes the store after its queued entries have been written, and the next use opens it with the
- * new settings. What is on disk stays, except for entries that a smaller capacity removes. The
- * store is also closed when the last of these program contexts is freed.
+ * under way continue with the store that they began with. A change of directory, backend, policy,
+ * capacity or log closes the store after its queued entries have been written, and the next use
+ * opens it with the new settings. What is on disk stays, except for entries that a smaller capacity
+ * removes. The store is also closed when the last of these program contexts is freed.
  *
  * All calls: KILN_E_INVALID means that an argument is not one of the named values; the call has
  * then changed nothing. Any thread may make any call. The environment is not read; for that,
@@ -112,14 +112,14 @@ KILN_API kiln_status kiln_persistent_set(const kiln_persistent_settings *setting
  * @size          [in] the size of @texts in bytes; [out] the size that is needed; may be NULL only
  *                if @texts is NULL
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE: @texts is too small, and only @size was
- * written. Blocks: while another thread changes settings. */
+ * written. Blocks: while another thread changes settings or opens the store. */
 KILN_API kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_settings,
                                                   char *texts, size_t *size);
 
 /* ---- use ---- */
 
-/* Returns a static object for store_source of kiln_program_context_params: the context keeps its
- * entries in this cache while it is on for the kind.
+/* Returns a static object for store_source of kiln_program_context_params: a context with it keeps
+ * its entries in this cache, as long as the cache is on for the kind.
  *
  * @kind  a kiln_engine_kind
  * Returns NULL if there is no such kind. */
@@ -135,14 +135,15 @@ KILN_API const kiln_store_source *kiln_persistent_source(uint32_t kind);
 KILN_API kiln_status kiln_persistent_open(uint32_t kind, kiln_error *error);
 
 /* Looks up an entry, as kiln_store_get does. Also returns KILN_MISS if the cache is off for the
- * kind. Blocks: on reading. If a setting changes meanwhile and this is the last call that uses the
- * earlier store, also on the entries queued for it, for at most 60 s. */
+ * kind, or if its store can't be opened. Blocks: on reading. If a setting changes meanwhile and
+ * this is the last call that uses the earlier store, also on the entries queued for it, for at most
+ * 60 s. */
 KILN_API kiln_status kiln_persistent_get(uint32_t kind, const kiln_key *key,
                                          kiln_entry **ret_entry);
 
 /* Stores an entry, as kiln_store_put does, which replaces an entry of the same key. Returns
- * KILN_MISS if the cache is off for the kind; then nothing was stored. Blocks: as
- * kiln_persistent_get does. */
+ * KILN_MISS if the cache is off for the kind, or if its store can't be opened; nothing was stored
+ * then. Blocks: as kiln_persistent_get does. */
 KILN_API kiln_status kiln_persistent_put(uint32_t kind, const kiln_entry *entry);
 
 #ifdef __cplusplus

@@ -114,8 +114,8 @@ typedef struct kiln_program_context_params {
     uint32_t flags;        /* KILN_CACHE_… or-ed */
     uint64_t max_kernels;  /* bound of the kernels map; 0: 65,536; or KILN_UNLIMITED */
 
-    /* The smallest and largest size of code, in bytes, whose program is kept on disk. Both 0: any
-     * size. */
+    /* A program is kept on disk only if its code has at least min_stored_bytes and at most
+     * max_stored_bytes; 0 for either: no such limit. */
     uint64_t min_stored_bytes, max_stored_bytes;
 
     /* Build options from the environment: @replaced takes the place of an image's own options,
@@ -133,9 +133,9 @@ typedef struct kiln_program_context_params {
  * @params       read during the call
  * @ret_context  [out] to be freed with kiln_program_context_free
  * Returns KILN_OK; KILN_E_INVALID: also if the ops lack a function that kiln/device.h requires;
- * KILN_E_NO_MEMORY; any other error that the ops' identity returns, except KILN_E_UNSUPPORTED: the
- * context is created nevertheless, but builds programs without keeping any. Blocks: as identity
- * does. */
+ * KILN_E_NO_MEMORY; any other error that the ops' identity returns. If identity returns
+ * KILN_E_UNSUPPORTED, the context is created, but keeps no programs of that device. Blocks: as
+ * identity does. */
 KILN_API kiln_status kiln_program_context_new(const kiln_program_context_params *params,
                                               kiln_program_context **ret_context);
 
@@ -178,7 +178,7 @@ KILN_API void kiln_program_context_clear(kiln_program_context *context);
 KILN_API size_t kiln_program_context_remove_image(kiln_program_context *context, uint64_t image);
 
 /* Read the counters of the programs map, and of the kernels map, as kiln_cache_get_stats does. A
- * program that was removed from its map counts as lingering as long as one of its kernels is held.
+ * program that was removed from its map counts as lingering while one of its kernels is held.
  * Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_program_context_get_program_stats(kiln_program_context *context,
                                                             kiln_cache_stats *ret_stats);
@@ -229,10 +229,10 @@ KILN_API kiln_status kiln_program_context_listen_kernels(kiln_program_context *c
                                                          void *user, uint64_t *ret_id);
 
 /* Remove a listener from the programs map, or from the kernels map. When the call returns, the
- * listener is not running on another thread and will not be called again. A call from inside a
- * listener of either map of the context does not wait: the removed listener is not called again,
- * but a call of it that has begun may still be running. An unknown id is ignored, and so is NULL.
- * Blocks: while the listener runs on another thread. */
+ * listener is not running on another thread and will not be called again. A call that is made
+ * inside a listener of either map of the context does not wait: the removed listener is not called
+ * again, but a call of it that has begun may still be running. An unknown id is ignored, and so is
+ * NULL. Blocks: while the listener runs on another thread. */
 KILN_API void kiln_program_context_unlisten_programs(kiln_program_context *context, uint64_t id);
 KILN_API void kiln_program_context_unlisten_kernels(kiln_program_context *context, uint64_t id);
 
@@ -294,7 +294,7 @@ KILN_API kiln_program_desc *kiln_program_desc_retain(const kiln_program_desc *de
 KILN_API void kiln_program_desc_release(kiln_program_desc **desc);
 
 /* Returns the key under which a store has the program, and which `kiln why` compares. It is valid
- * as long as @desc. NULL: the inputs of the build are unknown, or @desc is NULL. */
+ * as long as @desc is. NULL: the inputs of the build are unknown, or @desc is NULL. */
 KILN_API const kiln_key *kiln_program_desc_key(const kiln_program_desc *desc);
 
 /* Why a program is not kept. */
@@ -352,8 +352,8 @@ typedef struct kiln_program_result {
     uint32_t from;      /* a kiln_program_from */
     int32_t waited;     /* 1: another thread or process built it meanwhile; otherwise 0 */
     /* How long it took to build the program, to load it from the store, and to wait for another
-     * builder. Each is 0 if this step did not happen. All are 0 for programs that were not looked
-     * up. */
+     * builder. Each is 0 if this step did not happen. All are 0 for a program that is not cached
+     * because of the rules or unknown inputs. */
     uint64_t build_ns, load_ns, wait_ns;
     kiln_status store; /* why the store did not return the program: KILN_MISS, KILN_E_CORRUPT, …;
                           KILN_OK if it did, or was not asked */
@@ -370,10 +370,10 @@ typedef struct kiln_program_result {
  * @error        may be NULL; for KILN_E_BUILD it receives the beginning of the build log
  * Returns KILN_OK; KILN_E_BUILD; KILN_E_UNSUPPORTED: the device can't link, or does not accept code
  * of this form; KILN_E_INVALID; KILN_E_RESOURCES, KILN_E_NO_MEMORY and other errors of the device;
- * KILN_E_CYCLE: the build would wait for itself. If the device returns KILN_E_BUILD,
+ * KILN_E_CYCLE: the build would wait for itself. If the build fails with KILN_E_BUILD,
  * KILN_E_UNSUPPORTED or KILN_E_INVALID, the builder and all waiters get that error, and with
- * KILN_CACHE_RETAIN_FAILURES all later callers do too. If the device returns a different error, or
- * if the inputs changed during the build, only the builder gets the error, and one of the waiters
+ * KILN_CACHE_RETAIN_FAILURES all later callers do too. If it fails with a different error, or if it
+ * fails and the inputs changed meanwhile, only the builder gets the error, and one of the waiters
  * tries once more; if that fails too, all waiters get the second error. Blocks: on the build, by
  * this or another caller; never if the program is in memory. */
 KILN_API kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,
@@ -421,8 +421,8 @@ KILN_API kiln_status kiln_program_find(const kiln_program_desc *desc, kiln_progr
 KILN_API kiln_status kiln_program_wait(kiln_pending *pending, uint64_t wait_ns,
                                        kiln_program **ret_program, kiln_error *error);
 
-/* Makes a hold on a program that the user has built, so that kernels can be obtained from it like
- * from any other. The program is not cached.
+/* Takes over a program that the user has built, and returns a hold on it, from which kernels can be
+ * obtained as from any other. The program is not cached.
  *
  * @device       index into the devices of the context
  * @handle       the backend's handle; the ops' release_program releases it when the last hold is
@@ -433,8 +433,8 @@ KILN_API kiln_status kiln_program_wait(kiln_pending *pending, uint64_t wait_ns,
 KILN_API kiln_status kiln_program_adopt(kiln_program_context *context, size_t device, void *handle,
                                         kiln_program **ret_program);
 
-/* Returns the backend's handle, such as a cl_program, which is valid as long as the hold. NULL for
- * NULL. */
+/* Returns the backend's handle, such as a cl_program, which is valid as long as the hold is. NULL
+ * for NULL. */
 KILN_API void *kiln_program_handle(const kiln_program *program);
 
 /* Does the same as kiln_program_desc_get_caching, for the description that the program was made
@@ -501,12 +501,12 @@ KILN_API void kiln_kernel_section_enter(kiln_program_context *context, kiln_sect
  * unchecked, for speed. */
 KILN_API void *kiln_kernel_peek(const kiln_section *section, const kiln_kernel_desc *desc);
 
-/* Returns the backend's handle, such as a cl_kernel, which is valid as long as the hold. NULL for
- * NULL. */
+/* Returns the backend's handle, such as a cl_kernel, which is valid as long as the hold is. NULL
+ * for NULL. */
 KILN_API void *kiln_kernel_handle(const kiln_kernel *kernel);
 
 /* Returns the backend's handle of the kernel's program, which is valid as long as the hold on the
- * kernel. NULL for NULL. */
+ * kernel is. NULL for NULL. */
 KILN_API void *kiln_kernel_program_handle(const kiln_kernel *kernel);
 
 /* Lock and unlock a shared kernel, for threads that set its arguments and enqueue it. A thread must

@@ -212,7 +212,8 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
         *this = program_desc(made);
     }
 
-    /* Returns the ID of the description's blob; empty: the device gives no blobs. */
+    /* Returns the ID of the description's blob; empty: the device gives no binaries, or the inputs
+     * of the build are unknown. */
     std::vector<std::uint8_t> get_cache_blob_id() const
     {
         std::size_t size = 0;
@@ -283,8 +284,8 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
         *this = kernel(found);
     }
 
-    /* Returns the device runtime's handle, such as a cl_kernel, which is valid as long as the hold.
-     */
+    /* Returns the device runtime's handle, such as a cl_kernel, which is valid as long as the hold
+     * is. */
     template <typename Handle> Handle handle() const noexcept
     {
         return static_cast<Handle>(kiln_kernel_handle(get()));
@@ -366,8 +367,8 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         *this = program(found);
     }
 
-    /* Makes a hold on a program that the user has built, which owns @handle from then on. The
-     * program is not cached. */
+    /* Takes over a program that the user has built. The returned hold, and its copies, own @handle.
+     * The program is not cached. */
     static program adopt(const program_context &context, std::size_t device, void *handle)
     {
         kiln_program *adopted = nullptr;
@@ -376,7 +377,8 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
     }
 
     /* Returns a binary from which the same description makes the program without building it.
-     * Empty: the device gives no blobs, or the blob is empty, which is valid. */
+     * Empty: the program has no blob (KILN_E_UNSUPPORTED of kiln_program_get_cache_blob), or its
+     * blob is empty, which is valid. */
     std::vector<std::uint8_t> get_cache_blob() const
     {
         std::size_t size = 0;
@@ -421,8 +423,8 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return caching().memory == KILN_UNCACHED_NOT;
     }
 
-    /* Returns the device runtime's handle, such as a cl_program, which is valid as long as the
-     * hold. */
+    /* Returns the device runtime's handle, such as a cl_program, which is valid as long as the hold
+     * is. */
     template <typename Handle> Handle handle() const noexcept
     {
         return static_cast<Handle>(kiln_program_handle(get()));

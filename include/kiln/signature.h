@@ -17,10 +17,10 @@
 extern "C" {
 #endif
 
-/* The size of a key's name, with its terminating NUL. */
+/* The maximum size of a key's name, with its terminating NUL. */
 #define KILN_SIGNER_NAME_SIZE 64
 
-/* The size of a public key as text, with its terminating NUL. */
+/* The maximum size of a public key as text, with its terminating NUL. */
 #define KILN_PUBLIC_KEY_TEXT_SIZE 109
 
 /* A public key (Ed25519). The name is for people; only the bytes decide whether a key is trusted or
@@ -115,8 +115,9 @@ KILN_API kiln_status kiln_trusted_keys_each(const char *path, kiln_trusted_key_f
  * @is_revoked  whether the line revokes the key
  * @error       may be NULL; describes the failure
  * Returns KILN_OK; what kiln_trusted_keys_each returns for the existing file; KILN_E_INVALID: the
- * key's name is not a valid one; KILN_E_READONLY; KILN_E_FULL. Threads: any. Blocks: on the file
- * system. */
+ * key's name is not a valid one; KILN_BUSY: another process kept the file locked for 5 seconds;
+ * KILN_E_READONLY; KILN_E_FULL. Threads: any. Blocks: on the file system, and while another process
+ * adds a line. */
 KILN_API kiln_status kiln_trusted_keys_add(const char *path, const kiln_public_key *key,
                                            int is_revoked, kiln_error *error);
 

@@ -38,8 +38,9 @@
 extern "C" {
 #endif
 
-/* An open store. Any thread may use it. NULL stands for no store: gets miss, and puts are dropped.
- * A forked child may use it, but its leases remain the parent's. */
+/* An open store. Any thread may use it. NULL stands for no store: a get returns KILN_MISS, and a
+ * put drops its entry and returns KILN_OK. A forked child may use it, but its leases remain the
+ * parent's. */
 typedef struct kiln_store kiln_store;
 
 /* The right of one process to build a key. The system releases it when the process ends. */
@@ -90,13 +91,12 @@ typedef struct kiln_store_params {
                                 it skipped */
     const char *layout;      /* how files are named: kiln, sycl or onednn; NULL: kiln */
     uint32_t policy; /* a kiln_policy except AUTO. A use is a get that found the entry; it is
-                        recorded in the file's mtime, once an interval at most */
+                        recorded in the file's mtime, at most once per use_interval_s */
     uint64_t
         max_age_s; /* entries unused for longer, in seconds, are removed; 0: age does not count */
-    const char
-        *key_file; /* absolute path of the signing key; NULL: entries are not authenticated */
-    uint64_t
-        max_entry_bytes; /* larger entries are neither put nor read; 0: 1 GiB; or KILN_UNLIMITED */
+    const char *key_file;     /* absolute path of the signing key; NULL: none */
+    uint64_t max_entry_bytes; /* larger entries are neither put nor read; 0: 1 GiB, or on a server
+                                 16 MiB; or KILN_UNLIMITED */
     const struct kiln_store_credentials *credentials; /* for servers; NULL: none */
 } kiln_store_params;
 
@@ -107,8 +107,9 @@ typedef struct kiln_store_params {
  * signature is a miss. The file of the key must contain 32 bytes, belong to this user, and be
  * neither readable nor writable by others. If the file can't be used, the store is not opened.
  *
- * A store on a server believes entries that are signed with a trusted key or with the signing key.
- * Without a secret key and a signing key, it is read-only.
+ * Unless its URL contains trust=any, a store on a server believes only entries that are signed with
+ * a trusted key, with its own secret key or with the signing key, and is read-only if it has
+ * neither a secret key nor a signing key.
  *
  * @location   one of the following. A directory: an absolute path or one that begins with '.',
  *             taken literally; or a URL such as
@@ -140,9 +141,9 @@ KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_para
  * and on trimming unless KILN_STORE_NO_TRIM_AT_CLOSE is set. */
 KILN_API void kiln_store_close(kiln_store **store);
 
-/* Looks up and verifies an entry. An entry that is damaged, or not signed with the store's signing
- * key, is a miss, is counted, and will be replaced by the next put. A get writes only the time of
- * the use. In a chain, it also copies the entry into the stores before the one that had it.
+/* Looks up and verifies an entry. An entry that is damaged, or that has no signature that the store
+ * believes, is a miss, is counted, and will be replaced by the next put. A get writes only the time
+ * of the use. In a chain, it also copies the entry into the stores before the one that had it.
  *
  * @ret_entry  [out] one reference, to be released with kiln_entry_release
  * Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: the entry is damaged; KILN_E_UNAUTHENTICATED: it is
@@ -173,9 +174,9 @@ KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
  *
  * Returns KILN_OK; KILN_MISS; KILN_EXISTS: an entry of a newer format, or unreadable, which stays;
  * KILN_BUSY: the entry stays, because another thread or process is removing a file of the same
- * name, or ended while it did (an hour later, a trim removes what it left); KILN_E_READONLY;
- * KILN_E_IO; KILN_E_DENIED; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on the file
- * system. */
+ * name, or ended while it was doing so (a trim removes what it left, an hour later at the
+ * earliest); KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads:
+ * any. Blocks: on the file system. */
 KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 
 /* Checks whether a get would find a file, without reading it. Returns KILN_OK; KILN_MISS;
@@ -183,10 +184,11 @@ KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 KILN_API kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key);
 
 /* Takes the right to build a key. Only one process of this machine has the lease at a time. If the
- * store is on a server, or is a chain with a server, only one process of all machines has the
- * lease. On one machine, a lease is a lock of the system, which releases it at once if its process
- * ends; a server releases it within seconds. A caller that gets the lease must look in the store
- * again, because another process may have built meanwhile.
+ * store is on a Redis server, or is a chain with one, only one process of all machines that use the
+ * server has it; other servers have no leases. A lease on one machine is a lock of the system,
+ * which releases it as soon as its process ends; a server releases a lease within seconds. A caller
+ * that gets the lease must look in the store again, because another process may have built
+ * meanwhile.
  *
  * @wait_ns    how long to wait for another holder; 0: not at all
  * @ret_lease  [out] to be released with kiln_lease_release

@@ -50,7 +50,7 @@ class item
     {
     }
 
-    /* Reads the header of the entry. The texts are valid as long as the item. */
+    /* Reads the header of the entry. The texts are valid as long as the item is. */
     kiln_item_info info() const
     {
         kiln_item_info result = params<kiln_item_info>();
@@ -58,7 +58,7 @@ class item
         return result;
     }
 
-    /* Reads and verifies the whole entry; empty: it is damaged, or was removed. */
+    /* Reads and verifies the whole entry; empty: it can't be used, or was removed. */
     entry read() const
     {
         kiln_entry *found = nullptr;
@@ -77,8 +77,8 @@ class item
     kiln_item *found_;
 };
 
-/* A store. Any thread may use it. An empty one stands for no store: gets miss, and puts are
- * dropped. */
+/* A store. Any thread may use it. An empty one stands for no store: a get misses, and a put drops
+ * its entry. */
 class store
 {
   public:
@@ -93,7 +93,7 @@ class store
         open(location, chosen);
     }
 
-    /* Closes the store that was open, and opens another one.
+    /* Opens a store, then closes the one that was open before, even if opening failed.
      *
      * @ret_error  [out] may be null */
     status open(const std::string &location,
@@ -153,7 +153,7 @@ class store
     }
 
     /* Takes the right to build a key. Empty: another process or thread still holds it after
-     * @wait_ns, or the store has no leases, so build without one. */
+     * @wait_ns, or no lease could be taken. In both cases, build without one. */
     kiln::lease take_lease(const key &wanted, std::uint64_t wait_ns) const
     {
         kiln_lease *held = nullptr;
@@ -201,7 +201,7 @@ class store
         return detail::check_store(kiln_store_verify(store_.get(), nullptr, nullptr, ret_report));
     }
 
-    /* Returns the numbers that writers keep, without a walk. */
+    /* Returns the numbers that writers keep. Walks through the store only if they are missing. */
     kiln_store_stat stat() const
     {
         kiln_store_stat counted = params<kiln_store_stat>();

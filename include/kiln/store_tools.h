@@ -39,8 +39,9 @@ typedef struct kiln_item_info {
 
 /* Reads the header of an item's entry, but not the payload.
  *
- * @ret_info  [in, out] with its struct_size set; its texts are valid as long as the item
- * Returns KILN_OK; KILN_E_INVALID. */
+ * @ret_info  [in, out] with its struct_size set; its texts are valid as long as the item is
+ * Returns KILN_OK; KILN_MISS: the item no longer exists; KILN_E_IO; KILN_E_INVALID;
+ * KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info);
 
 /* Reads and verifies the whole entry. @ret_entry receives one reference, to be released with
@@ -103,20 +104,21 @@ typedef struct kiln_copy_report {
     size_t struct_size;
     uint64_t taken, taken_bytes; /* put into the store, and the size of their payloads */
     uint64_t present; /* the store had a sound entry of the same digest, or one of a newer format */
-    uint64_t unauthenticated; /* not signed with the signing key of the store that they are in */
-    uint64_t damaged;         /* damaged, or of a newer format */
+    uint64_t unauthenticated; /* without a signature that the store that they are in believes */
+    uint64_t damaged;         /* damaged, unreadable, or of a newer format */
     uint64_t refused;         /* by the store; also capture requests, which belong to one machine */
-    uint64_t gone;            /* removed meanwhile, or larger than the store that they are in
-                                 reads */
+    uint64_t gone;            /* removed meanwhile, or larger than the largest entry that the store
+                                 that they are in reads */
 } kiln_copy_report;
 
-/* Copies entries from one store into another, one after the other. Each is verified, and put as any
- * other entry: uncompressed into a directory, compressed and stripped to a server, and signed if
- * the store signs. An entry that @into already has is not read from @from, so repeating an
+/* Copies entries from one store into another, one after the other. Each is verified, and put like
+ * any other entry: uncompressed into a directory, compressed and stripped to a server, and signed
+ * if the store signs. An entry that @into already has is not read from @from, so repeating an
  * interrupted copy continues it. A chain has an entry if any of its stores does.
  *
- * Anybody may have written a pack or an entry on a server. So without a signing key, entries are
- * not read from such a store unless KILN_COPY_TRUST is given.
+ * Anybody may have written a pack or an entry on a server. So without a signing key or, for a
+ * server, keys whose signatures it requires, entries are not read from such a store unless
+ * KILN_COPY_TRUST is given.
  *
  * @from        not NULL
  * @into        not NULL
@@ -139,7 +141,7 @@ typedef struct kiln_verify_report {
     size_t struct_size;
     uint64_t checked, ok, corrupt, newer; /* requests included */
     uint64_t removed;                     /* always 0: a check removes nothing */
-    uint64_t unauthenticated;             /* sound, but not signed with the store's signing key */
+    uint64_t unauthenticated;             /* sound, but with no signature that the store believes */
 } kiln_verify_report;
 
 /* Receives an item that was checked: with KILN_OK and NULL if it is sound, otherwise with the

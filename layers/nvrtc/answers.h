@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The functions that return a compiled program's outputs. For a program that was loaded from the
- * cache, the layer answers; for all others, and for wrong arguments, NVRTC does.
+ * cache, the layer answers; for all other programs, for outputs that were not recorded, and for
+ * wrong arguments, NVRTC does.
  */
 #pragma once
 

@@ -2,9 +2,9 @@
  *
  * The audit library (rtld-audit(7)). The loader shows it each object that enters the process,
  * before any symbol is bound to it. In the memory of a libnvrtc, it replaces the addresses of
- * functions in the symbol table, so that callers, whether they are linked or use dlsym, reach the
- * functions below. At the first call, these functions load the layer; if that fails, they call
- * NVRTC directly.
+ * functions in the symbol table, so that callers reach the functions below, whether they are linked
+ * to NVRTC or use dlsym. At the first call, these functions load the layer; if that fails, they
+ * call NVRTC directly.
  *
  * It uses no C library: see device/freestanding.h.
  */
@@ -47,8 +47,9 @@ static char nothing;
 #define UNATTACHED ((nvrtc_library *)(void *)&nothing)
 #define NO_HOOKS ((const nvrtc_hooks *)(const void *)&nothing)
 
-/* The program's C library, which is never unloaded, and the library that has the loader's functions
- * in older versions. Written under the loader's lock, before any thread can reach NVRTC. */
+/* The program's C library, which is never unloaded, and libdl, which contains dlopen and the like
+ * in older versions of glibc. Written under the loader's lock. Set before any thread can reach
+ * NVRTC. */
 static const struct link_map *c_library, *dl_library;
 
 /* Whether all objects that the program starts with are loaded. Written under the loader's lock. */
@@ -63,7 +64,7 @@ typedef void *dlmopen_fn(Lmid_t namespace_id, const char *file, int mode);
 typedef void *dlsym_fn(void *handle, const char *name);
 typedef int dladdr_fn(const void *address, Dl_info *info);
 
-/* Returns a function of the program's C library. */
+/* Returns a function of the program's C library or of libdl; NULL if neither has it. */
 static void *find_in_program(const char *name)
 {
     void *found = c_library ? kilni_symbols_find(c_library, name) : NULL;
@@ -117,7 +118,8 @@ static const nvrtc_hooks *get_hooks(void)
     return hooks;
 }
 
-/* Returns the layer's functions for a library; NULL if calls must go to NVRTC. */
+/* Returns the layer's handle of a library, which the first call attaches; NULL if calls must go to
+ * NVRTC. */
 static nvrtc_library *enter(slot *place)
 {
     nvrtc_library *library = atomic_load_explicit(&place->library, memory_order_acquire);
@@ -130,7 +132,8 @@ static nvrtc_library *enter(slot *place)
     return library == UNATTACHED ? NULL : library;
 }
 
-/* Returns the layer's functions. Called only after a library was attached. */
+/* Returns the layer's functions without loading the layer. NULL if it has not been loaded yet;
+ * NO_HOOKS if there is none. Neither is possible once a library has been attached. */
 static const nvrtc_hooks *hooks(void)
 {
     return atomic_load_explicit(&layer_hooks, memory_order_acquire);
@@ -229,9 +232,9 @@ static void report_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]
 
 /* ---- objects that enter the process ---- */
 
-/* Returns whether the layer leaves a function alone. Such functions are the functions that concern
- * no program, and the functions about precompiled headers. The latter give the same answers for a
- * program that was not compiled as for a program that was compiled without precompiled headers. */
+/* Returns whether the layer leaves a function alone, because it concerns no program or only
+ * precompiled headers. Functions of the second kind give the same answers for a program that was
+ * not compiled as for one that was compiled without precompiled headers. */
 static int is_left_alone(const char *name)
 {
     static const char names[][32] = {"nvrtcVersion",
@@ -250,8 +253,8 @@ static int is_left_alone(const char *name)
     return 0;
 }
 
-/* Returns the replacement of an unknown function. If no stub is left, the layer could not observe
- * what the function does to programs, so this library is never attached. */
+/* Returns the stub that replaces an unknown function. NULL if no stub is left: the layer cannot
+ * observe what the function does to programs, so the library of NVRTC is never attached. */
 static void *replace_unknown(slot *place, void *address)
 {
     void *watching = unknown_stub_new(place, address, report_unknown);
@@ -358,9 +361,9 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
     return 0;
 }
 
-/* Called when an object is closed. A library that is attached keeps its slot: it stays loaded, so
- * the process is ending. A library that no thread has called loses its slot; if the process is
- * ending, further calls of it bypass the layer. */
+/* Called when an object is closed. An attached library keeps its slot, since it is closed only when
+ * the process ends. Any other library loses its slot; if the process is ending, further calls of it
+ * bypass the layer. */
 unsigned la_objclose(uintptr_t *cookie)
 {
     dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;

@@ -287,8 +287,8 @@ int compile_program(program_record *record, int option_count, const char *const 
     if (!is_well_formed(&call)) {
         return call.real->compile(record->handle, option_count, options);
     }
-    /* If this thread were cancelled inside, the threads that wait for its result would wait for
-     * ever. */
+    /* If this thread were cancelled during the call, the threads that wait for its result would
+     * wait forever. */
     run_without_cancellation(look_up_or_compile, &call);
     kilni_reads_free(&call.reads);
     kilni_folds_free(&call.folds);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The interface between the audit library and the layer. The audit library is in every process that
- * `kiln run` starts, and does nothing until the first call of NVRTC, when it loads the layer.
+ * `kiln run` starts. It loads the layer only at the first call of NVRTC.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ enum { NVRTC_ARGUMENT_REGISTERS = 6 };
 typedef struct nvrtc_hooks {
     unsigned version;
 
-    /* Attaches a library. Several threads may attach the same one.
+    /* Attaches a library. Several threads may attach the same library at the same time.
      *
      * @map   the loader's description of the library, which is loaded
      * @real  the library's own functions; copied

@@ -54,8 +54,8 @@ static int compile(nvrtc_library *library, kilni_nvrtc_program program, int opti
     return library_real(library)->compile(program, option_count, options);
 }
 
-/* A compiled program accepts no more name expressions, so a loaded one refuses them as NVRTC
- * would. */
+/* NVRTC accepts no name expressions for a program that has been compiled, so the layer refuses them
+ * for a loaded program. */
 static int add_name(nvrtc_library *library, kilni_nvrtc_program program, const char *expression)
 {
     program_record *record = programs_find(program);

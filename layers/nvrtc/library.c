@@ -22,9 +22,9 @@ struct nvrtc_library {
     int is_contradicted;
 };
 
-/* Guards the list, and the members marked above. While it is held, the loader is not called: a
- * thread that opens a library holds the loader's lock while that library's constructors may call
- * NVRTC. */
+/* Guards the list, and the members marked above. A thread that holds it must not call the loader: a
+ * thread that opens a library holds the loader's lock while the library's constructors run, and
+ * these may call NVRTC. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static nvrtc_library *libraries;
 
@@ -102,7 +102,8 @@ static kiln_status read_identity(const nvrtc_library *library, kiln_key **ret_id
     return status;
 }
 
-/* Returns the identity if it is known, or NULL. */
+/* Sets @ret_identity to a hold on the identity, or to NULL if it is not determined yet. Returns
+ * KILN_OK; KILN_E_UNSUPPORTED, with the reason: a compilation has contradicted it. */
 static kiln_status find_known_identity(nvrtc_library *library, kiln_key **ret_identity,
                                        kiln_error *error)
 {
@@ -119,7 +120,8 @@ static kiln_status find_known_identity(nvrtc_library *library, kiln_key **ret_id
     return status;
 }
 
-/* Keeps the identity that was determined first, for all callers. Takes over @asked. */
+/* Stores @asked, unless a different thread has stored an identity first. Takes over @asked. Returns
+ * a hold on the stored identity. */
 static kiln_key *set_identity(nvrtc_library *library, kiln_key *asked)
 {
     library_lock();

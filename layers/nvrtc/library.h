@@ -25,8 +25,8 @@ kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_bui
                               kiln_error *error);
 
 /* Called after a compilation. Checks that the library's identity is the one in the keys. Returns
- * KILN_OK; KILN_E_UNSUPPORTED: the identity differs, and from now on no keys can be made;
- * KILN_E_NO_MEMORY. */
+ * KILN_OK; KILN_E_UNSUPPORTED: the identity differs or cannot be determined, and from now on no
+ * keys can be made; KILN_E_NO_MEMORY. */
 kiln_status library_confirm(nvrtc_library *library);
 
 /* Called around fork. */

@@ -4,8 +4,8 @@
  * was loaded from the cache was created by NVRTC but never compiled; NVRTC compiles it late if a
  * call needs an answer that only NVRTC has.
  *
- * NVRTC allows one thread at a time to use a program, so its record needs no lock. The map of
- * records is locked.
+ * NVRTC allows only one thread at a time to use a program, so its record needs no lock. The map of
+ * records has one.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ typedef struct program_record {
     kiln_bytes reads;          /* the files that the result was made from; points into the entry */
     program_texts options;     /* for a late compilation */
     kilni_floating_point mode; /* the mode of the call, in which a late compilation runs */
-    int is_at_nvrtc;           /* NVRTC has compiled it too, or may no longer do so */
+    int is_at_nvrtc;           /* set in any state: NVRTC has compiled it late, or must not */
 } program_record;
 
 /* Adds the record of a program that NVRTC has created. If memory runs out, there is no record, and

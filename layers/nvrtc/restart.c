@@ -12,8 +12,8 @@
 /* This library's name in LD_AUDIT. */
 static const char own_name[] = "libkiln_nvrtc_audit.so";
 
-/* How many bytes glibc reserves by default for libraries that are loaded later, and the least that
- * it adds to what is requested. */
+/* How many bytes of thread-local memory glibc reserves by default for libraries that are loaded
+ * later, and how many it adds at least, also to a number in GLIBC_TUNABLES. */
 enum { DEFAULT_SET_ASIDE = 512, ALWAYS_ADDED = 1024 };
 
 /* All written under the loader's lock. */
@@ -158,8 +158,8 @@ static uint32_t gnu_hash_of(const char *name)
     return hash;
 }
 
-/* Searches the GNU hash table, since this runs for each object of each program. Compilers that have
- * LeakSanitizer write this table into every object. */
+/* Searches the GNU hash table, because this runs for each object of each program and must be quick.
+ * Compilers that have LeakSanitizer write this table into every object. */
 static int defines(const kilni_symbols *symbols, const char *name)
 {
     const ElfW(Dyn) *entry = find_entry(symbols->map, DT_GNU_HASH);
@@ -186,8 +186,8 @@ static int defines(const kilni_symbols *symbols, const char *name)
     return 0;
 }
 
-/* Returns an object's header if it lies where the object is loaded. Other objects, made by old
- * tools, are ignored. */
+/* Returns an object's header if it lies where the object is loaded. NULL for other objects, such as
+ * programs that are linked to a fixed address; they are ignored. */
 static const ElfW(Ehdr) * header_of(const struct link_map *map)
 {
     enum { PAGE = 4096 };
@@ -218,7 +218,7 @@ static int needs_fixed_place(const struct link_map *map)
     return flags && (flags->d_un.d_val & DF_STATIC_TLS) && header_of(map);
 }
 
-/* Reads GLIBC_TUNABLES. */
+/* Returns how many bytes GLIBC_TUNABLES tells glibc to reserve, or glibc's default. */
 static size_t set_aside(void)
 {
     static const char tunable[] = "glibc.rtld.optional_static_tls=";

@@ -16,7 +16,7 @@
 
 #include "device/symbols.h"
 
-/* Remembers what the program was started with; the loader keeps that memory. */
+/* Borrows the program's arguments and environment, which stay in memory until the process ends. */
 void restart_prepare(char **arguments, char **environment);
 
 /* Examines one of the objects that the program starts with, in load order. If the program cannot

@@ -39,8 +39,8 @@ __asm__(".text\n"
         ".size unknown_stubs, . - unknown_stubs\n"
         ".type unknown_common, @function\n"
         "unknown_common:\n"
-        /* Above are the stub's number and the return address. 8 registers and 8 vectors keep the
-         * stack aligned to 16 bytes. */
+        /* Above are the stub's number and the return address. Room for 8 registers, of which 7 are
+         * used, and for 8 vectors keeps the stack aligned to 16 bytes. */
         "    subq $192, %rsp\n"
         "    movq %rdi, 0(%rsp)\n"
         "    movq %rsi, 8(%rsp)\n"

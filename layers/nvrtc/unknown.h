@@ -16,5 +16,5 @@ typedef void unknown_call_fn(const void *const arguments[NVRTC_ARGUMENT_REGISTER
  * @before_call  called before each call of the function */
 void *unknown_stub_new(const void *owner, void *function, unknown_call_fn *before_call);
 
-/* Frees an owner's stubs for other functions. */
+/* Frees an owner's stubs, which may then replace other functions. */
 void unknown_forget(const void *owner);

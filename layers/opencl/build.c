@@ -156,8 +156,8 @@ static int has_same_devices(const cached_build *build, const loaded_program *loa
     return same;
 }
 
-/* Does what the driver would do if the application built again a program that the driver has
- * built. */
+/* The application builds a loaded program again. Does what the driver would do with a program that
+ * it had built itself. */
 static void build_again(cached_build *build, const loaded_program *loaded)
 {
     if (records_has_kernels(build->record)) {

@@ -144,7 +144,8 @@ int cached_build_is_latest(const cached_build *build)
     return !build->record || records_is_generation(build->record, build->generation);
 }
 
-/* A loaded program has its devices in the order of the call, so the linked one must too. */
+/* Returns whether the linked program has its devices in the order of the call, as a program that is
+ * loaded from the entries would. */
 static int has_devices_in_order(const cached_build *build)
 {
     cl_device_id *devices = NULL;
@@ -348,8 +349,8 @@ cl_int cached_build_of_program(cached_build *build, int is_well_formed,
         build->kind->ask_driver(build);
         return build->error;
     }
-    /* If this thread were cancelled inside, the threads that wait for its result would wait for
-     * ever. */
+    /* If this thread were cancelled during the call, the threads that wait for its result would
+     * wait forever. */
     run_without_cancellation(run_held, &(program_call){build, run});
     if (build->is_callback_due && build->notify) {
         build->notify(build->program, build->user_data);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One call of clBuildProgram, clCompileProgram or clLinkProgram. The layer makes a key from all
- * inputs, and loads the entry if the store has one. Otherwise the driver builds, and the layer
- * stores the result if the inputs are still those of the key.
+ * One call of clBuildProgram, clCompileProgram or clLinkProgram. The layer makes a key for each
+ * device from all inputs. A build or a link is loaded if the store has its entries; otherwise the
+ * driver makes it, and the layer stores the result if the inputs are still those of the keys. A
+ * compile always goes to the driver, and the layer remembers only its keys.
  */
 #pragma once
 
@@ -78,17 +79,18 @@ void cached_build_look_up(cached_build *build);
 
 /* Makes the driver build without a look-up. Counts as a build that passed through.
  *
- * Returns 1 if the keys are known and the inputs are still those of the keys. */
+ * Returns 1 if the build succeeded, the keys are known, and the inputs are still those of the
+ * keys. */
 int cached_build_without_lookup(cached_build *build, const char *reason);
 
 /* Makes the driver build without a key. */
 void cached_build_pass_through(cached_build *build, const char *reason);
 
-/* Returns 1 if the keys describe the result: none of their inputs has changed while the driver
- * built, and the files that the build read are known. */
+/* Returns 1 if the keys describe the result: none of their inputs changed while the driver built,
+ * and the files that the build read are known. */
 int cached_build_has_its_keys(cached_build *build);
 
-/* Returns 1 if the program was neither built nor compiled again since the driver was asked. */
+/* Returns 1 if the program has been neither built nor compiled again since the driver was asked. */
 int cached_build_is_latest(const cached_build *build);
 
 /* Runs a call on a program. Finds the program's record, lets one build run at a time, and lets the

@@ -22,9 +22,9 @@ static int asks_for_all_devices(cl_program program, unsigned char *const *binari
     return all;
 }
 
-/* Returns the entry that a new entry will replace; the caller releases it. The new entry keeps the
- * results for other files. NULL: there is no such entry, or it may be somebody else's, or the build
- * read no files. */
+/* Returns the entry that a new entry will replace; the caller releases it. The new entry keeps its
+ * results for other files. NULL: there is no such entry, or its results may not be kept
+ * (kilni_store_may_merge), or the build read no files. */
 static kiln_entry *find_replaced(const kilni_request_context *requests, const device_keys *built,
                                  cl_uint index)
 {

@@ -17,6 +17,7 @@ deferred_callback *deferred_callback_new(link_callback notify, void *user_data);
 /* The callback that the layer passes to the driver instead; @deferred is a deferred_callback. */
 void CL_CALLBACK deferred_callback_from_driver(cl_program program, void *deferred);
 
-/* Call once the layer knows the program. Calls the application now, or later when the driver calls
- * back, and then frees the object. If the driver never calls back, the object is leaked. */
+/* Call once the layer knows the program. If the driver has called back, frees the object and calls
+ * the application now; otherwise both happen when the driver calls back. If the driver never calls
+ * back, the object is leaked. */
 void deferred_callback_finish(deferred_callback *deferred);

@@ -49,8 +49,8 @@ int duplicate_layer_is_started(void)
              name += strlen(name) + 1) {
             is_started = names_started_copy(name);
         }
-        dlerror(); /* most objects lack the function; this clears dlerror, which the application
-                      must not read */
+        dlerror(); /* most objects lack the function; this clears the error, so that the application
+                      does not see it */
     }
     kilni_text_done(&names);
     return is_started;

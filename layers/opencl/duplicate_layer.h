@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Detects whether the process has loaded this layer from a second file as well. Two copies would
- * use the same store: within one build, each would wait for the lease that the other holds.
+ * use the same store: within one build, one copy would wait for the lease that the other holds.
  */
 #pragma once
 

@@ -3,7 +3,8 @@
  * Extension functions come from the driver and would bypass the layer. If a function takes a
  * program, the layer returns a function of its own, which passes the program that was loaded from
  * the cache to the driver's function. If an application obtains an unknown function that could
- * inspect programs, caching stops on that platform.
+ * inspect programs, caching stops on that platform, or on all platforms if the application named
+ * none.
  */
 #include "calls.h"
 
@@ -175,7 +176,8 @@ static const struct {
     {"clEnqueueWriteGlobalVariableINTEL", (void *)write_variable, ENQUEUE_WRITE_GLOBAL_VARIABLE},
 };
 
-/* The functions that the layer also gives the loader; the table above takes precedence. */
+/* The functions that the layer also puts into the loader's table. The array above takes
+ * precedence. */
 static const struct {
     const char *name;
     void *own;
@@ -218,8 +220,8 @@ static int is_harmless(const char *name)
     return 0;
 }
 
-/* Returns whether a function of that name may inspect programs. A tracing tool of the driver sees
- * every call, including the layer's. */
+/* Returns whether a function of that name may inspect programs. clCreateTracingHandleINTEL lets the
+ * application see every call to the driver, including the layer's. */
 static int could_see_programs(const char *name)
 {
     return strcasestr(name, "program") || strcasestr(name, "kernel") ||

@@ -32,8 +32,8 @@ static char *tool; /* NULL: none was found */
 static char *arguments[8];
 static char **environment;
 
-/* Whether requests wait for a helper that was not started yet. expect_helper sets it only after
- * once_prepared has run. The thread that exchanges 1 for 0 starts the helper. */
+/* Whether requests wait for a helper that has not been started yet. expect_helper sets it only
+ * after once_prepared has run. The thread that exchanges 1 for 0 starts the helper. */
 static _Atomic int is_pending;
 
 /* Whether the thread that waits for a pause in building is running.
@@ -89,8 +89,8 @@ static char *tool_in(const char *layer_folder, const char *relative_path)
     return found;
 }
 
-/* Finds the tool if the whole prefix was moved. The layer is in lib/kiln below the prefix, or in a
- * folder of lib. */
+/* Finds the tool even if the whole prefix was moved. Below the prefix, the layer is in lib/kiln, or
+ * in lib/FOLDER/kiln. */
 static char *tool_beside_layer(void)
 {
     static const char *const relative_paths[] = {"/../../bin", "/../../../bin"};
@@ -198,8 +198,8 @@ void helper_build_ends(void)
     atomic_fetch_sub_explicit(&builds_in_flight, 1, memory_order_relaxed);
 }
 
-/* Returns 0 if no build has run for QUIET_NS; otherwise the shortest time until that can be the
- * case. */
+/* Returns 0 if no build has run for QUIET_NS; otherwise how many more nanoseconds must pass
+ * at least. */
 static uint64_t time_to_quiet(void)
 {
     if (atomic_load_explicit(&builds_in_flight, memory_order_relaxed) > 0) {

@@ -13,6 +13,6 @@ void keep_loaded(const void *code)
     if (handle) {
         dlclose(handle);
     } else {
-        dlerror(); /* clears dlerror, which the application must not read */
+        dlerror(); /* clears the error, so that the application does not see it */
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A program may close the ICD loader and open it again. The layer and its writer thread stay
- * loaded, and the layer remembers functions of the loader. If the loader were unloaded, it would be
- * loaded again at a different address. The layer could then not distinguish its calls from the
- * calls of a loader to which the layer is named twice.
+ * loaded, and the layer remembers functions of the loader. If the loader were unloaded, it could be
+ * loaded again at a different address, and would initialize the layer again. The layer could not
+ * distinguish that from a loader to which the layer is named twice.
  */
 #pragma once
 

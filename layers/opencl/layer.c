@@ -77,8 +77,8 @@ static void interpose(void)
 }
 
 /* Starts a second instance of the layer, which only passes calls on. A layer that is named twice,
- * even under different names, therefore works once. The loader keeps the table until the process
- * ends. */
+ * even under different names, therefore handles each call once. The loader keeps the table until
+ * the process ends. */
 static cl_int pass_on(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint *ret_entry_count,
                       const cl_icd_dispatch **ret_dispatch)
 {

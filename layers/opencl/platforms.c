@@ -21,7 +21,7 @@ typedef struct known_device {
     kiln_key *identity;
 } known_device;
 
-/* Guards all static data below. A thread that holds it calls nothing but the allocator. */
+/* Guards all static data below. A thread that holds it calls no driver and takes no other lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static platform *platforms[PLATFORMS_MAX];
 static size_t platform_count;
@@ -173,7 +173,8 @@ static void remember_identity(cl_device_id device, const kiln_key *identity)
 
 /* ---- drivers ---- */
 
-/* An identified driver. Immutable once a platform has it. The last release frees it. */
+/* An identified driver. Immutable once a platform has it, except for the holds. The last release
+ * frees it. */
 typedef struct held_driver {
     kilni_opencl_driver driver;
     size_t holds; /* guarded by the lock */
@@ -190,7 +191,7 @@ static void release_driver(held_driver *held)
     }
 }
 
-/* Returns a hold; NULL if the driver was not identified yet. */
+/* Returns a hold; NULL if the driver has not been identified yet. */
 static held_driver *hold_driver(platform *known)
 {
     platforms_lock();

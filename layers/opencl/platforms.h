@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the layer remembers about each platform: the driver's traits, the extension functions that
- * it gave out, and the identities of its devices.
+ * What the layer remembers about each platform: the driver's traits, the driver's extension
+ * functions that the application has obtained, and the identities of the devices.
  */
 #pragma once
 
@@ -31,9 +31,9 @@ typedef struct platform {
     _Atomic(void *) extensions[EXTENSION_FUNCTION_COUNT];
     /* The identified driver; NULL until identified. Guarded by the lock in platforms.c. */
     struct held_driver *driver;
-    /* Set once, when a file of the driver was found to have changed: it is then unknown which
-     * version of the file the driver has in memory, and builds pass through. Relaxed: nothing is
-     * read through it. */
+    /* Set once, when a file of the driver is found to have changed. Builds then pass through, since
+     * it is unknown which version of the file the driver has in memory. Relaxed: nothing is read
+     * through it. */
     _Atomic int is_changed;
     /* Set once, when the application obtains an unknown extension function that may inspect
      * programs; on the platform with a NULL id, this holds for all platforms. Builds then pass

@@ -14,8 +14,9 @@
 /* Makes a program from verified entries, one for each device, with the answers recorded in them.
  *
  * @may_read     whether the build may read files
- * @ret_changed  [out] with KILN_MISS, a path that has changed, within an entry
- * Returns KILN_OK; KILN_MISS: the entries were made from other files; KILN_E_REFUSED;
+ * @ret_changed  [out] with KILN_MISS, may receive the path of a file that has changed; points into
+ *               an entry
+ * Returns KILN_OK; KILN_MISS: the files that an entry was made from have changed; KILN_E_REFUSED;
  * KILN_E_RESOURCES; KILN_E_NO_MEMORY. */
 kiln_status program_load(const platform *owner, cl_context context, cl_uint device_count,
                          const cl_device_id *devices, const kiln_entry *const *entries,

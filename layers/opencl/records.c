@@ -346,8 +346,8 @@ void records_release_at_driver(program_record *record)
     layer_target()->clReleaseProgram(record->program);
 }
 
-/* Stores keys in @place if the generation is still the same. The lock is held. Returns the keys
- * that the caller must free. */
+/* Stores keys in @place if the generation is still the same. Called with the lock held. Returns the
+ * keys that the caller must free: the previous ones, or @keys if they were not stored. */
 static device_keys replace_keys(const program_record *record, unsigned generation,
                                 device_keys *place, device_keys keys)
 {

@@ -2,9 +2,10 @@
  *
  * What the layer knows about the application's programs and kernels.
  *
- * The application always holds the driver's own program P. On a hit, P gets a loaded program: a
- * second program, made from the stored binary, which serves every call that needs the built code.
- * Kernels of the loaded program hold a reference on P, as kernels of P would.
+ * The application holds the driver's own program P. On a hit, P gets a loaded program: a second
+ * program, made from the stored binary, which serves every call that needs the built code. Kernels
+ * of the loaded program hold a reference on P, as kernels of P would. Only a link that was loaded
+ * from the cache has no P.
  *
  * One lock guards all fields that change. The driver is never called while it is held.
  */
@@ -28,10 +29,9 @@ typedef enum program_origin {
     ORIGIN_LINKED = 5
 } program_origin;
 
-/* A program made from a stored binary. A link that was loaded from the cache has no P: the
- * application holds the loaded program itself.
+/* A program made from a stored binary. If it is a link, the application itself holds it.
  *
- * Immutable except for its count, so that one call may use it while another drops it. */
+ * Immutable except for its holds, so that one call may use it while another drops it. */
 typedef struct loaded_program {
     cl_program program;
     char *options; /* NULL if the build had none */
@@ -39,8 +39,8 @@ typedef struct loaded_program {
     cl_device_id *devices;
     kilni_opencl_answers **answers; /* one for each device */
     kilni_floating_point mode;  /* the mode of the requesting thread, in which late builds run */
-    int is_held_by_application; /* 1: a linked program: the application holds it itself, and there
-                                   is no P */
+    int is_held_by_application; /* 1: it is a linked program that the application holds; there is
+                                   no P */
     _Atomic unsigned holds;     /* the last release (acq_rel) frees it; the lock guards new holds */
 } loaded_program;
 
@@ -67,13 +67,13 @@ typedef struct program_record {
     build_phase phase;
     unsigned generation;    /* how often the driver was asked to build or compile P itself */
     device_keys compiled;   /* the keys of what this generation compiled into P, if known */
-    device_keys uncaptured; /* the keys of what this generation built, as long as its binaries are
-                               not captured */
+    device_keys uncaptured; /* the keys of what this generation built, until its binaries are
+                               captured */
     uint64_t uncaptured_ns; /* how long that build took */
     kilni_floating_point uncaptured_mode; /* the mode of that build */
     kilni_opencl_constants constants;
     int has_lost_constants; /* memory ran out for some: the program's key can no longer be made */
-    loaded_program *loaded; /* NULL: the driver's P answers itself */
+    loaded_program *loaded; /* NULL: the driver's P itself answers */
 } program_record;
 
 typedef struct kernel_record {
@@ -101,7 +101,7 @@ program_record *records_hold(cl_program program);
 void records_release(program_record *record);
 
 /* Returns a hold on the record of each tracked program, in an array. The caller releases the
- * records and frees the array. Returns NULL if there are no programs, or if memory runs out. */
+ * records and frees the array. Returns NULL, with a count of 0, if memory runs out. */
 program_record **records_hold_all(size_t *ret_count);
 
 /* Returns a hold on the program's loaded program, or NULL. */
@@ -113,9 +113,9 @@ loaded_program *records_hold_loaded_of(cl_program program);
 void records_retain_program(cl_program program);
 void records_release_program(cl_program program);
 
-/* Returns 1 if the application has dropped its last reference, and only kernels of the loaded
- * program keep P. On a driver whose kernels do not count as references, the handle would be invalid
- * then. */
+/* Returns 1 if the application may no longer use the handle: it has dropped its last reference,
+ * only kernels of the loaded program keep P alive, and the driver does not count kernels as
+ * references, so that without the layer P would be gone. */
 int records_is_released(cl_program program);
 
 /* Returns 1 if records_is_released is 1 for any of several programs; @all may be NULL. */
@@ -128,8 +128,8 @@ void records_set_constant(cl_program program, cl_uint id, size_t size, const voi
  * KILN_E_NO_MEMORY. */
 kiln_status records_copy_constants(program_record *record, kilni_opencl_constants *ret_copy);
 
-/* Called before the driver builds or compiles P itself. From now on P itself answers queries, and
- * the keys of its former content are dropped. Returns the new generation. */
+/* Called before the driver builds or compiles P itself. Drops the keys of P's former content; from
+ * now on, P can get no new loaded program. Returns the new generation. */
 unsigned records_begin_native(program_record *record);
 
 /* Returns 1 if the driver was ever asked to build or compile P itself. */
@@ -162,9 +162,10 @@ void records_set_compiled(program_record *record, unsigned generation, device_ke
 void records_set_uncaptured(program_record *record, unsigned generation, device_keys built,
                             uint64_t build_ns);
 
-/* Removes and returns the keys of a build that was not captured. Returns 0 if there are none, or if
- * this thread is in a different floating-point mode than the thread that built. A driver may finish
- * a build only when binaries are requested, in the mode of the thread that requests them. */
+/* Removes the keys of a build that was not captured, and passes them to the caller in any case.
+ * Returns 0 if there are none, or if this thread is in a different floating-point mode from the
+ * thread that built: a driver may finish a build only when binaries are requested, in the mode of
+ * the thread that requests them. */
 int records_take_uncaptured(program_record *record, unsigned *ret_generation,
                             device_keys *ret_built, uint64_t *ret_build_ns);
 
@@ -192,8 +193,8 @@ void loaded_program_release(loaded_program *held);
  * devices. */
 cl_uint loaded_program_find_device(const loaded_program *loaded, cl_device_id device);
 
-/* Sets a program's loaded program, and takes over @made. Releases @made at once if the application
- * has released P meanwhile, or if the driver was asked to build P. */
+/* Sets a program's loaded program, and takes over @made. If the application has released P
+ * meanwhile, or if the driver was asked to build P, releases @made instead. */
 void records_set_loaded(program_record *record, loaded_program *made);
 
 /* Removes and releases a program's loaded program. */
@@ -217,9 +218,9 @@ kiln_status records_add_clone(cl_kernel clone, cl_kernel original);
 
 void records_retain_kernel(cl_kernel kernel);
 
-/* Called before a kernel is released. If the reference that is being released is the last one,
- * returns a hold on the record; otherwise NULL. The caller passes it to records_release_kernel_hold
- * after the driver has released the kernel. */
+/* Called before a kernel is released. Returns a hold on the record if the last reference to the
+ * kernel is being released and the kernel holds P; otherwise NULL. The caller passes the hold to
+ * records_release_kernel_hold after the driver has released the kernel. */
 program_record *records_release_kernel(cl_kernel kernel);
 
 /* Drops the reference on P that a kernel of the loaded program held, and @record. */

@@ -83,7 +83,7 @@ static void lower_session_priority(void)
     const int file = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
     if (file >= 0) {
         if (write(file, "19", 2) != 2) {
-            /* Not fatal: the helper only runs at a higher priority. */
+            /* Not fatal: the helper merely runs at a higher priority. */
         }
         close(file);
     }

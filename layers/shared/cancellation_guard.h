@@ -2,6 +2,6 @@
 #pragma once
 
 /* Runs @work in the calling thread with cancellation disabled. @work contains cancellation points,
- * and other threads wait for its result: if the calling thread were cancelled inside it, they would
- * wait without end. */
+ * and other threads wait for its result. If the calling thread were cancelled in it, they would
+ * wait forever. */
 void run_without_cancellation(void (*work)(void *user), void *user);

@@ -14,7 +14,7 @@
  *          as none */
 void trace_open(const char *target);
 
-/* Writes a line for a build that the cache served or stored: outcome, digest and times. */
+/* Writes a line for a request that did not pass through: outcome, digest and times. */
 void trace_request(const kiln_key *key, const kilni_request_result *result, kiln_status status);
 
 /* Writes a line for a build that passed through. */
@@ -23,6 +23,6 @@ void trace_passed(const char *call, const char *reason);
 /* Writes a line about anything else, such as a wrong setting or a store that cannot be used. */
 void trace_note(const char *text);
 
-/* Writes a line that reports that the entry that was found for a key was made from a different
- * state of this file. */
+/* Writes a line about a key whose entry was found, but was made from a different state of the file
+ * at @path. */
 void trace_changed(const kiln_key *key, const char *path);

@@ -12,7 +12,7 @@
 int arguments_parse(PyObject *args, PyObject *keywords, const char *format,
                     const char *const *names, ...)
 {
-    /* Python does not write to this array, but declares that only since 3.13. */
+    /* Python does not write to this array, but has declared that only since 3.13. */
     const union {
         const char *const *given;
         char **taken;
@@ -44,8 +44,8 @@ PyObject *arguments_bytes(PyObject *object, const char *what)
     return bytes;
 }
 
-/* A relative path of pathlib has lost its "./", by which libkiln distinguishes a relative path from
- * a typing error. A vertical bar would turn the path into a chain. */
+/* pathlib removes the "./" of a relative path, by which libkiln distinguishes such a path from a
+ * typing error. A vertical bar would turn the path into a chain. */
 static PyObject *location_of_path(PyObject *path)
 {
     char *text = PyBytes_AsString(path);

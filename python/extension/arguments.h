@@ -26,8 +26,8 @@ PyObject *arguments_bytes(PyObject *object, const char *what);
  * zero bytes. NULL: an exception is set. */
 PyObject *arguments_location(PyObject *object);
 
-/* Reads a number of seconds, which must not be negative, as nanoseconds. Infinity becomes
- * UINT64_MAX.
+/* Reads a number of seconds, which must not be negative, as nanoseconds. More than 9e9 seconds, and
+ * infinity, become UINT64_MAX.
  *
  * @what  names the argument in the message
  * Returns 1; 0: an exception is set. */

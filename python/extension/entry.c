@@ -8,9 +8,9 @@
 #include "key.h"
 #include "state.h"
 
-/* Python's headers offer the slot, the structure and its flags to the limited API only since 3.11.
- * Since 3.9 a type may have the slot, and all versions since then have had these values and this
- * layout. */
+/* Python's headers offer the slot, the structure and its flags to the limited API only from 3.11
+ * on. Types can have the slot from 3.9 on, and the values and the layout have been the same in all
+ * versions since. */
 #define SLOT_GET_BUFFER 1
 #define BUFFER_WRITABLE 0x0001
 #define BUFFER_FORMAT 0x0004
@@ -261,7 +261,8 @@ static PyGetSetDef properties[] = {
     {"metadata", get_metadata, NULL, "facts about the build that the payload does not contain",
      NULL},
     {"log", get_log, NULL, "the build log", NULL},
-    {"is_signed", get_is_signed, NULL, "whether it has a signature, made with any key", NULL},
+    {"is_signed", get_is_signed, NULL, "whether it is signed with a signing key, no matter which",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

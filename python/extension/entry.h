@@ -16,7 +16,7 @@ PyObject *entry_new_type(void);
  * is set. */
 PyObject *entry_object_new(kiln_entry *entry);
 
-/* Returns the entry of an object, which must be an Entry. It is valid as long as the object. */
+/* Returns the entry of an object, which must be an Entry. It is valid as long as the object is. */
 const kiln_entry *entry_object_entry(PyObject *object);
 
 /* Copies the parameters into a new entry, without the GIL. Returns NULL: an exception is set. */

@@ -69,8 +69,8 @@ static int is_view_of_bytes(PyObject *view)
 }
 
 /* Returns the bytes of a value that is neither a str nor an int; NULL: an exception is set. The
- * bytes of an array do not tell its type and shape: two different arrays could have the same value,
- * so that one would get the result of the other. */
+ * bytes of an array do not reveal its type and shape: two different arrays could have the same
+ * value, so that one would get the result of the other. */
 static PyObject *bytes_of_buffer(const char *name, PyObject *value)
 {
     PyObject *view = PyMemoryView_FromObject(value);
@@ -352,7 +352,7 @@ static char key_doc[] =
     "and an iterable may use a name more than once. A value is a str, which counts as\n"
     "its bytes in UTF-8; bytes, or an object with a buffer of bytes; or an int from 0 to\n"
     "2**64 - 1, which counts as its eight bytes, the lowest first. Other arrays are\n"
-    "refused, because their bytes do not tell their type and shape.\n"
+    "refused, because their bytes do not reveal their type and shape.\n"
     "\n"
     "Keys are immutable. Two keys are equal if all their parts are.";
 

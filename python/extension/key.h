@@ -16,7 +16,7 @@ PyObject *key_part_new_type(void);
 /* Makes a Key that retains @key. Returns a new reference; NULL: an exception is set. */
 PyObject *key_object_new(const kiln_key *key);
 
-/* Returns the key of an object, which must be a Key. It is valid as long as the object. */
+/* Returns the key of an object, which must be a Key. It is valid as long as the object is. */
 const kiln_key *key_object_key(PyObject *object);
 
 #endif

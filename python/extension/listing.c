@@ -11,7 +11,7 @@
 
 #define FIRST_CAPACITY 64
 
-/* The texts of an item, in the order in which they are kept, each with its closing zero. */
+/* The texts of an item, in the order in which they are kept, each with its terminating NUL. */
 enum { TEXT_NAME, TEXT_DEVICE, TEXT_TOOL, TEXT_PATH, TEXT_COUNT };
 
 typedef struct kept_item {
@@ -89,7 +89,7 @@ static int collect(void *user, kiln_item *item)
     collection *collected = user;
     kiln_item_info info = {.struct_size = sizeof info};
     if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* the item was removed meanwhile */
+        return 0; /* the item was removed meanwhile, or can't be read */
     }
     char *texts = copy_texts(&info);
     if (!texts || !has_room(collected)) {

@@ -7,7 +7,7 @@
 #include "state.h"
 #include "wait.h"
 
-/* The answers of a step. */
+/* How a step can end. */
 typedef enum step { FOUND, ABSENT, RAISED } step;
 
 /* ---- 1 memory ---- */

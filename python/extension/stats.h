@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln.Stats, kiln.StoreStat and kiln.CacheStat: counters as tuples with names.
+ * kiln.Stats, kiln.StoreStat and kiln.CacheStat: counters as named tuples.
  */
 #ifndef KILN_PYTHON_STATS_H
 #define KILN_PYTHON_STATS_H

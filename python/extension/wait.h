@@ -9,7 +9,7 @@
 
 #include "python.h"
 
-/* The length of a slice: how long a thread waits at most before it checks whether it may go on
+/* The length of a slice: the longest time that a thread waits before it checks whether it may go on
  * waiting. */
 #define WAIT_SLICE_NS UINT64_C(100000000)
 

@@ -14,7 +14,8 @@ docs/python.md describes the package."""
 
 import sys
 
-# The layout of objects differs there, so the extension would not fail, but crash.
+# Such a Python lays out objects differently, so the extension would crash rather than report an
+# error.
 if "t" in sys.abiflags:
     raise ImportError("kiln does not support a free-threaded Python: use one with the GIL")
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes a path as a file:// URL. A store name that contains '|' names a chain, so a '|' in a path
- * must be escaped.
+ * Writes a path as a file:// URL. A location of a store that contains '|' is a chain, so a '|' in a
+ * path must be escaped.
  */
 #pragma once
 
 #include "base/text.h"
 
-/* Appends "file://" and the path, and escapes every character that has a meaning in a URL. Returns
- * KILN_OK or KILN_E_NO_MEMORY; after a failure, part of the URL may have been appended. */
+/* Appends "file://" and the path, and escapes every byte of it except letters and digits of ASCII
+ * and / - . _ ~. Returns KILN_OK or KILN_E_NO_MEMORY; after a failure, part of the URL may have
+ * been appended. */
 kiln_status kilni_file_url_append(kilni_text *url, const char *path);

@@ -14,22 +14,26 @@
 #include "memory/evict.h"
 #include "memory/pin.h"
 
-/* Returns a hit, or BYPASS if the constant that was found and the caller's constant differ in size:
- * then they are not the same constant. */
-static kiln_reservation answer_of(kiln_constant_cache *cache, kiln_pin *pin, size_t size)
+/* Sets the reservation to a hit, or to a bypass if the constant that was found and the caller's
+ * constant differ in size, because then they are not the same constant. */
+static inline void answer(kiln_constant_cache *cache, kiln_pin *pin, size_t size,
+                          kiln_reservation *ret_reservation)
 {
-    if (kiln_constant_buffer_size(kiln_constant_buffer_of(pin)) == size) {
-        return (kiln_reservation){.outcome = KILN_HIT, .pin = pin};
+    if (__builtin_expect(kiln_constant_buffer_size(pin->object) == size, 1)) {
+        *ret_reservation = (kiln_reservation){.outcome = KILN_HIT, .pin = pin};
+        return;
     }
     atomic_fetch_add_explicit(&cache->misfits, 1, memory_order_relaxed);
     kiln_pin_release(&pin);
-    return (kiln_reservation){.outcome = KILN_BYPASS};
+    *ret_reservation = (kiln_reservation){.outcome = KILN_BYPASS};
 }
 
 /* Asks for a constant that the first look-up did not find. */
-static kiln_status reserve(kiln_constant_cache *cache, const kiln_key *key, size_t size,
-                           const kiln_constant_params *params, kiln_reservation *ret_reservation,
-                           kiln_error *error)
+__attribute__((noinline)) static kiln_status reserve(kiln_constant_cache *cache,
+                                                     const kiln_key *key, size_t size,
+                                                     const kiln_constant_params *params,
+                                                     kiln_reservation *ret_reservation,
+                                                     kiln_error *error)
 {
     kiln_constant_params known;
     if (kilni_sized_struct_copy(params, &known, sizeof known) != KILN_OK ||
@@ -46,7 +50,7 @@ static kiln_status reserve(kiln_constant_cache *cache, const kiln_key *key, size
     kiln_status status =
         kiln_cache_reserve(cache->memory, key, &reserve_params, ret_reservation, error);
     if (status == KILN_OK && ret_reservation->outcome == KILN_HIT) {
-        *ret_reservation = answer_of(cache, ret_reservation->pin, size);
+        answer(cache, ret_reservation->pin, size, ret_reservation);
     }
     return status;
 }
@@ -69,7 +73,7 @@ kiln_status kiln_constant_get_or_add(kiln_constant_cache *cache, const kiln_key 
     if (!object) {
         return reserve(cache, key, size, params, ret_reservation, error);
     }
-    *ret_reservation = answer_of(cache, object, size);
+    answer(cache, object, size, ret_reservation);
     return KILN_OK;
 }
 
@@ -82,7 +86,7 @@ kiln_status kiln_constant_wait(kiln_constant_cache *cache, kiln_pending *pending
     }
     kiln_status status = kiln_pending_wait(pending, wait_ns, ret_reservation, error);
     if (status == KILN_OK && ret_reservation->outcome == KILN_HIT) {
-        *ret_reservation = answer_of(cache, ret_reservation->pin, size);
+        answer(cache, ret_reservation->pin, size, ret_reservation);
     }
     return status;
 }

@@ -5,7 +5,7 @@
  *
  * constants.c has the only lock and the list of caches. limits.c applies limits to caches. device.c
  * finds and makes caches, and binds handles. key.c makes keys, and buffer.c allocates memory.
- * cache.c has the functions that backends call.
+ * cache.c looks up, adds, removes and counts constants.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ typedef struct kilni_constant_binding {
     uint64_t wanted_at;
 } kilni_constant_binding;
 
-/* Never freed. */
+/* Never freed once it is in the list. */
 struct kiln_constant_cache {
     /* Set before the cache is in the list. */
     uint32_t kind, index;

@@ -103,7 +103,8 @@ static int describes_model(const char *line, size_t length)
     return 0;
 }
 
-/* Appends each distinct line once, since a machine may have different cores. */
+/* Appends the lines that describe a model, each distinct line once, since a machine may have
+ * different cores. */
 static kiln_status append_model(kilni_text *text, const char *lines)
 {
     kiln_status status = KILN_OK;

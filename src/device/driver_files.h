@@ -18,8 +18,8 @@
 typedef struct kilni_driver_file {
     char *name;
     char *identity;
-    bool is_own;  /* false for a library that the driver is only linked to: the process determines
-                   * which one is loaded */
+    bool is_own;  /* false for a library that the driver is only linked to, because the process
+                   * determines which copy of it is loaded */
     dev_t device; /* of a file found by a pattern, else 0 */
     ino_t inode;
 } kilni_driver_file;
@@ -37,8 +37,9 @@ typedef struct kilni_driver_files {
  * @patterns   for the names of files that the driver opens, NULL-terminated; each is absolute, or
  *             relative to the folder of the driver's library
  * @ret_files  [out] freed by the caller, with kilni_driver_files_done
- * Returns KILN_OK; KILN_E_UNSUPPORTED: a file cannot be found or read, and @error names it;
- * KILN_E_NO_MEMORY. Blocks: on reading files. */
+ * Returns KILN_OK, even if no file matches a pattern; KILN_E_UNSUPPORTED: a file or folder cannot
+ * be read, a library cannot be identified, or the folder of the driver's library is unknown, with
+ * the reason in @error; KILN_E_NO_MEMORY. Blocks: on reading files. */
 kiln_status kilni_driver_files_find(const kilni_loaded_libraries *all, const char *const *patterns,
                                     kilni_driver_files *ret_files, kiln_error *error);
 void kilni_driver_files_done(kilni_driver_files *files);

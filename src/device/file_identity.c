@@ -74,7 +74,7 @@ static kiln_status append_build_id(kilni_text *text, const unsigned char *id, si
 
 /* ---- files ---- */
 
-/* Returns the build-id of an ELF file, or NULL if it is not in the first bytes. */
+/* Returns the build-id of an ELF file, or NULL if it is not within the first @size bytes. */
 static const unsigned char *find_file_build_id(const unsigned char *bytes, size_t size,
                                                size_t *ret_size)
 {

@@ -12,13 +12,14 @@
 
 #include "base/text.h"
 
-/* Identifies a file on disk. Returns KILN_OK; KILN_E_UNSUPPORTED: it cannot be read;
+/* Appends the identity of a file on disk. Returns KILN_OK; KILN_E_UNSUPPORTED: it cannot be read;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_file_identity(const char *path, kilni_text *text);
 
-/* Identifies a loaded library, as dl_iterate_phdr shows it, by its read-only segments. The identity
- * is that of the file that was loaded, even if a different file has its name by now. Returns
- * KILN_OK; KILN_E_UNSUPPORTED: it has no such segment; KILN_E_NO_MEMORY. */
+/* Appends the identity of a loaded library, as dl_iterate_phdr shows it: its build-id or, if it has
+ * none, the size and a digest of its read-only segments. The identity is that of the file that was
+ * loaded, even if a different file has its name by now. Returns KILN_OK; KILN_E_UNSUPPORTED: it has
+ * neither; KILN_E_NO_MEMORY. */
 kiln_status kilni_library_identity(const struct dl_phdr_info *library, kilni_text *text);
 
 /* Appends only the build-id of a loaded library. Returns KILN_OK; KILN_MISS: it has none;

@@ -23,11 +23,11 @@ typedef struct kilni_file_stamps {
     size_t capacity;
 } kilni_file_stamps;
 
-/* Records what a name refers to now: a file, a folder with its list of names, or nothing. Returns
- * KILN_OK or KILN_E_NO_MEMORY. */
+/* Records what a name refers to now: a file, a folder, or nothing. A folder changes when a name is
+ * added to it or removed. Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_file_stamps_add(kilni_file_stamps *stamps, const char *path);
 
-/* Whether every name still refers to the same, unchanged file or folder. */
+/* Whether every name still refers to the same, unchanged file or folder, or still to nothing. */
 bool kilni_file_stamps_hold(const kilni_file_stamps *stamps);
 
 /* Returns the last time at which one of the regular files changed or got its name, in nanoseconds

@@ -153,9 +153,6 @@ void kilni_floating_point_set(kilni_floating_point mode)
     write_x87((read_x87() & ~X87_BITS) | mode.x87);
 }
 
-/* Clears all flags first: a flag that is set in the x87 unit when its exceptions are unmasked again
- * would cause a trap.
- */
 kilni_floating_point_before kilni_floating_point_silence(void)
 {
     const kilni_floating_point_before before = {.flags = kilni_floating_point_take_flags(),
@@ -166,6 +163,8 @@ kilni_floating_point_before kilni_floating_point_silence(void)
     return before;
 }
 
+/* Clears all flags first, because a flag that is set in the x87 unit when its exception is unmasked
+ * again would cause a trap. */
 void kilni_floating_point_restore(const kilni_floating_point_before *before)
 {
     kilni_floating_point_take_flags();

@@ -49,7 +49,7 @@ typedef struct kilni_floating_point_before {
 kilni_floating_point_before kilni_floating_point_silence(void);
 void kilni_floating_point_restore(const kilni_floating_point_before *before);
 
-/* Stored values. Inexact results and subnormal operands are not recorded. */
+/* Entries store these values. Inexact results and subnormal operands are not recorded. */
 enum {
     KILNI_RAISED_INVALID = 1,
     KILNI_RAISED_DIVISION = 2,

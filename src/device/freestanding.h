@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The few C library functions that the audit library of NVRTC's layer needs. The audit library
+ * Substitutes for the few C library functions that the audit library of NVRTC's layer needs. It
  * links no C library, because a second C library in the process would slow down every start, and
  * would have its own heap and threads. The audit library also contains symbols.c.
  */

@@ -14,12 +14,12 @@
 #include "device/symbols.h"
 
 /* The path and the soname are copies, because a library that the driver does not need may be
- * unloaded meanwhile. */
+ * unloaded while this list exists. */
 typedef struct kilni_loaded_library {
     struct dl_phdr_info info;
     char *path;
     char *soname; /* "" if it has none */
-    bool needed;  /* it is the driver's library, or the driver is linked to it */
+    bool needed;  /* it is the driver's library, or the driver is linked to it, even indirectly */
 } kilni_loaded_library;
 
 typedef struct kilni_loaded_libraries {

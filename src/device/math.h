@@ -8,8 +8,9 @@
 
 #include <stdbool.h>
 
-/* For each function: its name, its type, its number of arguments, and whether LLVM folds OpenCL
- * programs with it (ConstantFolding.cpp). Parts of keys list the functions in this order. */
+/* For each function: its name, its type, its number of arguments, and whether LLVM folds constants
+ * of OpenCL programs with it (ConstantFolding.cpp). Parts of keys list the functions in this
+ * order. */
 #define KILNI_MATH_OF_TYPE(X, type, suffix, is_double)                                             \
     X(acos##suffix, type, 1, true)                                                                 \
     X(acosh##suffix, type, 1, false)                                                               \
@@ -55,8 +56,8 @@ const char *kilni_math_name(int function);
 int kilni_math_arity(int function);
 bool kilni_math_is_float(int function);
 
-/* Whether LLVM folds OpenCL programs with a function. */
+/* Whether LLVM folds constants of OpenCL programs with a function. */
 bool kilni_math_is_folded_by_llvm(int function);
 
-/* Whether a function that is not listed has inexact results. */
+/* Whether a function has inexact results but is not listed. */
 bool kilni_math_is_unlisted(const char *name);

@@ -26,7 +26,7 @@ typedef struct kilni_symbols {
     kilni_relocations data, calls;
 } kilni_symbols;
 
-/* Returns 1, or 0 if the object has no symbol table whose size can be found. */
+/* Finds an object's symbols. Returns 1, or 0 if it has no symbol table whose size can be found. */
 int kilni_symbols_of(const struct link_map *map, kilni_symbols *ret_symbols);
 
 /* Does the same for an object that dl_iterate_phdr reports, but does not count its symbols. A

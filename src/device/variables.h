@@ -36,7 +36,7 @@ kiln_status kilni_variables_find(const char *const *patterns, const char *const 
 size_t kilni_variable_name_length(const char *setting);
 
 /* Appends a part whose name is @prefix followed by @name. Returns KILN_OK; KILN_E_UNSUPPORTED: the
- * name is too long for a key; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
+ * name is empty, or too long for a key; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
 kiln_status kilni_variable_add_part(kiln_key_builder *key, const char *prefix, const char *name,
                                     size_t length, const void *bytes, size_t size,
                                     kiln_error *error);

@@ -162,7 +162,8 @@ kiln_status kilni_entry_structure_decode_hashed(const unsigned char *bytes, size
     if (status != KILN_OK) {
         return status;
     }
-    /* The checksum is checked first: a damaged entry must not be mistaken for a newer one. */
+    /* The checksum is checked before flags and sections, so that damage to these is not mistaken
+     * for a newer format. */
     if (!has_checksum(bytes, size, hash) || !read_sections(bytes, size, ret_structure)) {
         return KILN_E_CORRUPT;
     }

@@ -14,8 +14,8 @@
 #include "entry/signature.h"
 #include "key/hash.h"
 
-/* The head of nearly every entry can be decoded from this many bytes at the beginning of its file.
- */
+/* A preview of nearly every entry can be decoded from this many bytes at the beginning of its file,
+ * though the texts may be truncated. */
 #define KILNI_ENTRY_PREVIEW_SIZE 4096u
 
 /* A signing key: 32 bytes that authenticate entries (BLAKE2b-256, keyed). */
@@ -116,7 +116,8 @@ kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_secret_key *ke
 /* Makes a copy of an entry whose payload is stored compressed (zstd, @level 1 to 12). The payload
  * is stored as it is if compression does not make it smaller, or if it is too large to be stored
  * compressed. The accessors of a decoded entry return the uncompressed bytes. A MAC is dropped. A
- * signature is kept, but it remains valid only if the signer made the same compressed bytes. */
+ * signature is kept; if the payload is then compressed, the signature remains valid only if the
+ * signer made the same compressed bytes. */
 kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry **ret_entry);
 
 /* Makes an entry with the same content whose payload is stored uncompressed, and whose key is @key.
@@ -140,7 +141,8 @@ typedef struct kilni_entry_signer {
 /* The form in which an entry is stored. A zeroed form keeps an entry as it is. */
 typedef struct kilni_entry_form {
     bool is_stripped; /* the long parts of its key are stored as digests */
-    int level;        /* of compression, 1 to 12; 0: the payload stays as it is */
+    int level;        /* of compression, 1 to 12; 0: the payload stays as it is, or, if is_stripped
+                         is set, is decompressed */
     const kilni_signing_key *signing_key; /* NULL: no MAC is added */
     const kilni_entry_signer *signer;     /* NULL: no signature is added or checked */
 } kilni_entry_form;

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* As in PNG, a program that converts line endings or treats the file as text changes the magic, so
- * the damage is detected. */
+/* The magic is made like that of PNG: a program that converts line endings or treats the file as
+ * text changes it, so the damage is detected. */
 #define KILNI_ENTRY_MAGIC "KILN\r\n\x1a\n"
 #define KILNI_ENTRY_MAGIC_SIZE 8
 #define KILNI_ENTRY_VERSION 1u

@@ -83,8 +83,8 @@ static void encode_fields(const signature_fields *fields, unsigned char *section
     kilni_write_bytes(&writer, fields->signer.name, length);
 }
 
-/* Returns the signature section, or NULL if there is none. A section in any other place than the
- * last, or the last before the MAC, does not count, and neither does one with flags. */
+/* Returns the signature section, or NULL if there is none. A section that is neither the last, nor
+ * the last before the MAC, does not count, and neither does one with flags. */
 static const kilni_entry_section *find(const kilni_entry_structure *structure)
 {
     const kilni_entry_section *found =

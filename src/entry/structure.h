@@ -24,7 +24,7 @@ typedef struct kilni_entry_header {
 
 typedef struct kilni_entry_section {
     uint32_t type, flags;
-    const unsigned char *bytes; /* NULL when encoded: space that is filled afterwards */
+    const unsigned char *bytes; /* NULL: zeros are encoded, and the caller replaces them */
     uint64_t size;
 } kilni_entry_section;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looks up several keys at once. The memory that the look-ups will read is prefetched for a block
- * of keys at a time, so that the processor waits once for each block and not for each key.
+ * Looks up several keys in one call. The memory that the look-ups will read is prefetched for a
+ * block of keys at a time, so that the processor waits three times for each block (for keys, cells
+ * and objects), and not three times for each key.
  */
 #include "memory/lifetime.h"
 #include "memory/read_section.h"

@@ -164,7 +164,8 @@ static void remove_slot_locked(kilni_slot *slot, kiln_eviction reason, kilni_fol
 /* Walks all objects from the last one to the first. *@position is SIZE_MAX at first. Returns NULL
  * at the end. The caller may remove the returned object: the object that then takes its position
  * has already been returned. The lock may be given up between two calls; an object that is inserted
- * meanwhile may or may not be returned. */
+ * meanwhile may or may not be returned, and an object may be returned twice if other threads remove
+ * objects meanwhile. */
 static kilni_object *walk_locked(const kiln_cache *cache, size_t *position)
 {
     if (*position > cache->residents.count) {

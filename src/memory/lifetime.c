@@ -11,7 +11,7 @@
 void kilni_cache_step_locked(kiln_cache *cache, size_t *step)
 {
     /* A mutex favors a running thread over one that must wake up first. So this thread does not
-     * take the lock until a waiter has got it, but waits no longer than a wake-up takes. */
+     * take the lock again while others wait for it, but waits no longer than a wake-up takes. */
     enum { PATIENCE = 256 };
     if (++*step % KILNI_STEPS != 0) {
         return;

@@ -53,8 +53,8 @@ void kilni_object_fill_locked(kilni_object *object, void *user_object, uint64_t 
 void kilni_object_fill_alone(kilni_object *object, void *user_object, uint64_t bytes,
                              uint64_t cost_ns);
 
-/* Adds a hold to an object that something holds already, or, with the lock held, to an object in
- * the cache. */
+/* Adds a hold to an object that something holds already; with the lock held, also to an object in
+ * the cache; in a section, also to an object that was shared when the section saw it. */
 static inline void kilni_object_hold(kilni_object *object)
 {
     atomic_fetch_add_explicit(&object->holds, 1, memory_order_relaxed);
@@ -67,8 +67,8 @@ static inline bool kilni_object_drop_hold(kilni_object *object)
     return atomic_fetch_sub_explicit(&object->holds, 1, memory_order_acq_rel) == 1;
 }
 
-/* Whether a pin holds an object in the cache. A pin that is taken or released meanwhile may be
- * missed. If the object is shared, looks at all threads' tallies. */
+/* Whether a pin, or a notification under way, holds an object in the cache. A pin that is taken or
+ * released meanwhile may be missed. If the object is shared, looks at all threads' tallies. */
 bool kilni_object_is_pinned(const kilni_object *object);
 
 /* Whether the user's is_busy function reports that an object in the cache is in use. */

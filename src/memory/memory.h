@@ -2,9 +2,10 @@
  *
  * What the files of the cache engine share.
  *
- * Reading takes no lock: pin.c looks at objects and holds them inside sections, which reader.c
- * shows to the threads that reclaim. Every change to what is in a cache is made under its lock,
- * which guards every field below whose comment does not say otherwise.
+ * Reading takes no lock: pin.c looks at objects, and takes holds on them, inside sections. reader.c
+ * makes these sections visible to the threads that reclaim memory. Every change to what is in a
+ * cache is made under its lock, which guards every field below whose comment does not say
+ * otherwise.
  *
  * docs/internals/memory.md lists the files from the bottom up: no file calls a file that comes
  * later.
@@ -29,7 +30,7 @@ typedef struct kilni_listener kilni_listener;
 typedef struct kilni_waiter kilni_waiter;
 typedef struct kilni_departure kilni_departure;
 
-/* First in, first out. Linked by kilni_object.link. */
+/* A queue of objects, linked by kilni_object.link. */
 typedef struct kilni_queue {
     kilni_object *first, *last;
 } kilni_queue;
@@ -72,8 +73,9 @@ enum { KILNI_STEPS = 256 };
 /* The number of an epoch has this many bits, which is more than any cache needs. */
 enum { KILNI_EPOCH_BITS = 40 };
 
-/* Counters to which all threads add without contention. Each of the first readers has a line of its
- * own in each cache, to which it alone adds. All other threads share one line. */
+/* Counters to which threads add without contention. At any time, up to KILNI_COUNTER_LINES readers
+ * each have a line of their own, the same one in each cache, to which no other thread adds. All
+ * other threads share one more line. */
 enum { KILNI_COUNTER_LINES = 16 };
 
 typedef enum kilni_counter { KILNI_COUNTER_HITS = 0, KILNI_COUNTER_MISSES = 1 } kilni_counter;
@@ -109,7 +111,8 @@ struct kiln_cache {
     _Atomic unsigned lock_waiters; /* not guarded: threads that wait in kilni_cache_lock */
 
     /* Not guarded. One for the user's handle, one for each object and one for each pending answer.
-     * The thread that decrements it to 0 (acquire, after the others' release) frees the cache. */
+     * The thread that decrements it to 0 frees the cache. Decrements acquire and release, so that
+     * this thread sees all earlier changes. */
     _Atomic size_t references;
 
     /* Set once. */
@@ -131,20 +134,20 @@ struct kiln_cache {
     uint64_t retained_failures, retained_failure_bytes;
     kilni_waiter *waiters; /* waiters of all flights, in the order in which they came */
 
-    /* Objects that only a section can reach, and cells that were replaced, oldest first. */
+    /* Retired objects, and cells that were replaced, which sections may still see; oldest first. */
     kilni_queue retired;
-    kilni_queue retired_unseen; /* objects that no section could ever reach */
+    kilni_queue retired_unseen; /* retired objects that no section can see */
     kilni_cells *retired_cells;
     uint64_t last_retirement; /* the epoch of the last retirement */
     bool reclaims_nothing;    /* the last attempt to reclaim failed: the system refused its fence */
     /* Sections that have no place in a reader, and the epoch in which the first of them began. */
     size_t unlisted_sections;
     uint64_t unlisted_since;
-    uint64_t sections_left; /* counts the sections that were left and that were awaited or had no
+    uint64_t sections_left; /* how often a thread has left a section that was awaited or had no
                                place */
 
     kiln_policy policy;    /* never KILN_POLICY_AUTO */
-    double inflation;      /* GreedyDual's L: the highest rank of any victim so far */
+    double inflation;      /* GreedyDual's L: the highest merit (policy.h) of any victim */
     uint64_t random_state; /* for choosing samples */
 
     kilni_listener *listeners; /* by ascending id */
@@ -153,8 +156,8 @@ struct kiln_cache {
 
     kilni_departure *departures; /* newest first */
     uint64_t last_departure;
-    pthread_cond_t
-        departed; /* signalled when a departure ends, or when nothing is reclaimed any longer */
+    pthread_cond_t departed; /* signalled when a departure ends, when sections_left changes, or when
+                                nothing is reclaimed any longer */
 
     uint64_t waits, bypasses, failures, evictions;
     uint64_t entries, bytes;                     /* of objects in the cache */
@@ -186,9 +189,11 @@ struct kiln_pin {
     /* The time of the last use, above a saturating count of uses (policy.h). Each use that changes
      * the value stores it. These stores are not ordered, and a lost one does no harm. */
     _Atomic uint64_t use;
-    /* The number of pins, plus the number of notifications under way, plus the KILNI_HOLD values
-     * that apply. The thread that decrements it to 0 (acquire, after the others' release) retires
-     * the object. Once it is 0, it never grows again. */
+    /* The number of pins that no tally counts, plus the number of notifications under way, plus the
+     * KILNI_HOLD values that apply. The thread that decrements it to 0 retires the object, or
+     * destroys it if that thread is collecting it. Each decrement that may reach 0 acquires and
+     * releases, so that this thread sees all earlier changes. Once the value is 0, it never grows
+     * again. */
     _Atomic int64_t holds;
     kiln_cache *cache; /* set once; holds a reference */
     /* Set before the object can be reached; grows under the lock. Read without the lock, relaxed,
@@ -197,8 +202,8 @@ struct kiln_pin {
     uint64_t cost_ns;  /* set before the object can be reached; changed under the lock */
     kiln_watch *watch; /* NULL until the first watch is asked for */
     union {
-        /* While the object is in the cache. The clock does not reach 2^48: at a million insertions
-         * per second, that takes nine years. */
+        /* While the object is in the cache. The clock does not reach 2^48: at a million ticks per
+         * second, that takes nine years. */
         struct {
             uint64_t inserted : 48; /* the clock at the insertion */
             /* The lowest bits of the clock at the use to which @inflation belongs. If a later use
@@ -214,7 +219,8 @@ struct kiln_pin {
     };
 };
 
-/* The owner of a flight whose thread has ended. The next thread that asks for the key builds it. */
+/* The value of kiln_ticket.owner once the owner's thread has ended. The next thread that asks for
+ * the key builds it. */
 #define KILNI_NOBODY ((uint64_t)0)
 
 /* A flight: a key that is being built, or whose failure is kept. The public name of a flight is
@@ -232,7 +238,7 @@ struct kiln_ticket {
     uint64_t group;          /* 0: none; also the group of the object */
     uint64_t reserved_bytes; /* counted in the cache's reserved_bytes while attached */
     uint64_t started_ns;
-    kiln_status failure;         /* with KILNI_SLOT_FAILED, like the fields below */
+    kiln_status failure;         /* set when the flight fails, like @text */
     kilni_flight *older, *newer; /* links of the failures that are kept (failure.h) */
     char text[sizeof((kiln_error *)NULL)->text];
 };

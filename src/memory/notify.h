@@ -20,8 +20,8 @@ typedef struct kilni_followup {
     uint64_t last_listener; /* listeners added after this one are not notified */
 } kilni_followup;
 
-/* Keeps the caller's hold on an object until the end of the call. Reports @event for the object
- * unless @event is 0. */
+/* Takes over the caller's hold on an object. When the followup is finished, reports @event for the
+ * object, unless @event is 0, and then releases the hold. */
 void kilni_followup_keep_locked(kilni_followup *followup, kilni_object *object, uint32_t event);
 
 /* Reports a use of an object if it is the object's first use, or if it belongs to the sample of

@@ -42,7 +42,7 @@ static bool becomes_shared(kilni_object *object, int64_t holds)
 }
 
 /* Adds a hold to an object that this thread's section sees and that was not shared. Returns false
- * if the object has been retired meanwhile. */
+ * if the last hold on the object has been released meanwhile. */
 static bool hold_exactly(kilni_object *object)
 {
     int64_t holds = atomic_load_explicit(&object->holds, memory_order_relaxed);
@@ -158,8 +158,8 @@ void *kiln_pin_object(const kiln_pin *pin)
     return pin ? pin->object : NULL;
 }
 
-/* Called by a thread that released an object in a section for which other threads wait. The cache
- * may no longer exist afterwards. */
+/* Called by a thread that changed its count of an object in a section for which other threads wait.
+ * The cache may no longer exist afterwards. */
 __attribute__((noinline)) static void wake_after_release(kilni_place *place, kiln_cache *cache)
 {
     const bool exists = kilni_cache_try_retain(cache);

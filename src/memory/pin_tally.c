@@ -30,8 +30,8 @@ _Atomic uint64_t *kilni_tally_find(kilni_tally *tally, const kilni_object *objec
     return NULL;
 }
 
-/* If the process forks between the two steps, the child has the change twice, or not at all. It
- * must not have a release twice: the object would be destroyed while it is pinned. */
+/* If the process forks between the two steps, the child has the count twice, or not at all. It must
+ * not have a negative count twice: the object would be destroyed while it is pinned. */
 void kilni_tally_overflow(_Atomic uint64_t *word, kilni_object *object, int change)
 {
     const int count = kilni_tally_count(atomic_load_explicit(word, memory_order_relaxed)) + change;

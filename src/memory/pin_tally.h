@@ -12,8 +12,8 @@
  * shared, only the thread that owns the word writes it, and only in a section of the object's
  * cache. Once the object is no longer shared and all these sections have been left, a thread that
  * collects takes the count (read_section.c). From then on, the owner can use the word for other
- * objects. The owner itself never reuses a word that has a count: if an object finds no free word,
- * the thread changes the object's holds, as if the object were not shared.
+ * objects. The owner itself never reuses a word that has a count: if neither word for an object is
+ * free, the thread changes the object's holds, as if the object were not shared.
  */
 #pragma once
 

@@ -4,9 +4,9 @@
  * (victim.h).
  *
  * Recency is measured by the cache's clock. Insertions advance the clock, and so do evictions that
- * make room. An object's use is one word, which contains the clock at the last use, above the
- * frequency. The word is stored only if it changes. So an object that is used often is only read,
- * as long as nothing is inserted or evicted.
+ * raise GreedyDual's L. An object's use is one word, which contains the clock at the last use,
+ * above the frequency. The word is stored only if it changes. So an object that is used often is
+ * only read, as long as nothing is inserted or evicted.
  */
 #pragma once
 

@@ -5,8 +5,8 @@
  * earlier ones can see a retired object, and the object is reclaimed once all these sections have
  * been left.
  *
- * A thread that collects ends the epoch, passes a heavy fence, and then looks at all readers'
- * places. A thread that enters a section takes a place and passes a light fence before it looks at
+ * A thread that collects ends the epoch, issues a heavy fence, and then looks at all readers'
+ * places. A thread that enters a section takes a place and issues a light fence before it looks at
  * the table. So either the thread that collects sees the place, or the thread that enters sees a
  * table without what was retired.
  *
@@ -142,9 +142,9 @@ void kilni_object_release_removed_locked(kilni_object *object)
 /* Called for a retired object that no section sees. Returns whether something holds the object. In
  * that case, the release of the last hold retires it again.
  *
- * No thread counts pins on the object in its tally any longer. A section in which a thread did so
- * saw the object shared. Such a section began before the epoch that followed the retirement, and
- * has been left. */
+ * No thread counts pins on the object in its tally any longer: a thread does so only in a section
+ * that saw that the object was shared. Such a section began before the epoch that followed the
+ * retirement, and has been left. */
 static bool is_held_after_settling_locked(kilni_object *object)
 {
     if (atomic_load_explicit(&object->holds, memory_order_acquire) == 0) {
@@ -249,8 +249,8 @@ static void put_back_locked(kiln_cache *cache, kilni_queue *left)
     cache->retired.last = cache->retired.last ? cache->retired.last : left->last;
 }
 
-/* A cleanup handler, called at the end of every collection. Objects are left if a destroy function
- * has ended its thread or thrown an exception. */
+/* A cleanup handler, called at the end of each collection that destroys objects. Objects are left
+ * if a destroy function has ended its thread or thrown an exception. */
 static void end_collection(void *argument)
 {
     collection *ending = argument;
@@ -311,7 +311,8 @@ static bool is_under_way_locked(const kiln_cache *cache, uint64_t last)
     return departure != NULL;
 }
 
-/* Waits until a departure ends, or nothing is reclaimed any longer. */
+/* Waits until a departure ends, a section is left that was awaited or had no place, or nothing is
+ * reclaimed any longer. */
 static void wait_locked(kiln_cache *cache)
 {
     int cancelable;

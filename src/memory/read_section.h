@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Read sections, and the objects that cannot be destroyed until sections have been left. An object
- * that nothing holds any longer is retired. A thread that collects destroys it once no section can
- * see it.
+ * is retired once nothing holds it any longer; a shared one is retired as soon as it is removed
+ * from the cache, even if it is pinned. A thread that collects destroys a retired object once no
+ * section can see it and nothing holds it.
  *
- * A departure is the set of objects that one call has removed from the cache, in order to report
- * their eviction or to destroy them once it holds no lock. Other threads can wait until a departure
- * is over.
+ * A departure is the work of a call that reports the eviction of objects or destroys objects: from
+ * when it takes the first of them until the last of the user's functions has returned. Other
+ * threads can wait until a departure is over.
  */
 #pragma once
 
@@ -23,7 +24,7 @@ struct kilni_departure {
     kiln_cache *cache;
     uint64_t number; /* in the order in which departures began; 0: not under way */
     uint64_t thread;
-    int cancelable; /* the thread's cancelability before */
+    int cancelable; /* the thread's cancelability before the departure */
 };
 
 /* Begins a departure, unless it has begun. A thread ends its departures in the reverse of the order
@@ -44,12 +45,14 @@ bool kilni_cache_is_departing(kiln_cache *cache);
 void kilni_departures_wait(kiln_cache *cache);
 
 /* Waits until every object that any thread removed from the cache before this call, and that no pin
- * holds, has been destroyed. Must not be called in a section of this cache or with a lock held.
+ * holds, has been destroyed. Does not wait for sections if nothing can be reclaimed (see
+ * reclaims_nothing). Must not be called in a section of this cache or with a lock held.
  * Must not be called in a listener or a destroy function of a cache if a thread for which this call
  * waits may itself settle that cache: two threads that waited for each other would never return. */
 void kilni_cache_settle(kiln_cache *cache);
 
-/* Retires an object that nothing except a section can reach. */
+/* Retires an object that nothing holds any longer, or a shared one that was removed from the cache.
+ */
 void kilni_section_retire_locked(kilni_object *object);
 
 /* Releases a hold. If it was the last one, retires the object. */
@@ -75,8 +78,8 @@ void kilni_section_wake_settlers(kiln_cache *cache);
 void kilni_section_forget_threads_locked(kiln_cache *cache);
 
 /* Enter and leave a section in the cases that the two functions below do not handle. The first
- * returns the place of the section. If only the cache's own count shows the section, that is a
- * place that belongs to no thread. */
+ * returns the place of the section. A section that is only counted in the cache gets a place that
+ * belongs to no thread. */
 kilni_place *kilni_section_enter_slowly(kiln_cache *cache);
 void kilni_section_leave_slowly(kiln_cache *cache, kilni_place *place);
 

@@ -11,8 +11,8 @@
 
 _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
 
-/* Guards everything below that is not set once, and the fields of kilni_reader that say so. Also
- * orders the switches of the fences. Taken after a cache's lock. */
+/* Guards everything below that is not set once, and the fields of kilni_reader whose comments say
+ * so. Also orders the switches of the fences. Taken after a cache's lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { POOL_SIZE = 32 };
@@ -94,8 +94,8 @@ static bool fence_system(void)
 
 #endif
 
-/* Records, before an ordinary fence of this thread, that all its later fences are ordinary too,
- * until the next switch. */
+/* Records that this thread has seen the last switch. If that switch was to ordinary fences, all
+ * later fences of the thread are ordinary until the next switch. */
 static void acknowledge_fences(void)
 {
     kilni_reader *reader = kilni_reader_own;
@@ -296,8 +296,8 @@ void kilni_reader_after_fork_in_child(void)
             release_locked(reader);
         }
     }
-    /* The child has one thread, so that asking the system costs nothing, whatever fences the parent
-     * had. */
+    /* The child has one thread, so asking the system costs nothing, whatever fences the parent had.
+     */
     fence_switch(fence_ask());
     acknowledge_fences();
     pthread_mutex_unlock(&lock);
@@ -308,7 +308,8 @@ void kilni_reader_after_fork_in_child(void)
  * one library sets for a key, another reads for its own key of the same number. This function
  * therefore takes a number that other libraries do not reach; libnvrtc alone has 40 keys. Until it
  * has that number, it holds all lower ones. Each process pays for this once. glibc searches for a
- * free key from 0 each time, so twice the number costs four times as much. */
+ * free key from 0 each time, so the cost is quadratic: twice as many keys would take four times as
+ * long. */
 static bool create_key(void)
 {
     enum { FAR = 256 };

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Readers. A thread's reader shows to the threads that reclaim which caches the thread reads, and
- * since when.
+ * Readers. A thread's reader tells the threads that reclaim memory which caches the thread is
+ * reading, and since when.
  *
  * A thread gets a reader on first use and releases it when it ends. When it ends, the sections that
  * it has open are left, and other threads may take over its tickets. Readers are reused and never
  * moved.
  *
- * Two sides pass fences: readers, which do so often, and threads that reclaim, which do so seldom.
- * Each side stores a value and then loads the value that the other side stores:
+ * Two sides issue fences: readers do so often, threads that reclaim do so seldom. Each side stores
+ * a value, issues a fence, and then loads the value that the other side stores:
  *
  *     a reader:                        a thread that reclaims:
  *     kilni_fence_is_asymmetric
  *     store R                          store W
- *     kilni_fence_light                kilni_fence_heavy
+ *     kilni_fence_light                the heavy fence, in reader.c
  *     load W                           load R
  *
- * At least one of the two sees what the other has stored. If the system can make all running
- * threads of the process pass a barrier for the heavy fence, the light fence costs nothing: the
- * fences are then asymmetric. Otherwise both are ordinary fences.
+ * At least one of the two sees what the other has stored. If the system can issue the heavy fence
+ * on all running threads of the process, the light fence costs nothing: the fences are then
+ * asymmetric. Otherwise both are ordinary fences.
  *
  * Asking the system for asymmetric fences delays a multithreaded process by some 10 ms. Such a
  * process begins with ordinary fences, and switches to asymmetric ones once ordinary ones have cost
  * one of its threads as much time. The switch is safe on two conditions (see reader.c). A reader
- * that sees the switch must see everything that a thread that reclaimed before the switch had
- * stored. No switch may happen between such a thread's fence and its loads.
+ * that sees the switch must also see what each thread that reclaimed before the switch had stored.
+ * And no switch may happen between such a thread's fence and its loads.
  */
 #pragma once
 
@@ -136,15 +136,18 @@ void kilni_reader_before_fork(void);
 void kilni_reader_after_fork_in_parent(void);
 void kilni_reader_after_fork_in_child(void);
 
-/* Claims a reader for this thread, which has none. Returns NULL if there is no memory. */
+/* Claims a reader for this thread, which has none. Returns NULL if there is no memory, or if
+ * threads can have no readers. */
 kilni_reader *kilni_reader_claim(void);
 
-/* Ensures that the end of this thread will be noticed. Returns false if there is no memory. */
+/* Ensures that the end of this thread will be noticed, if threads can have readers. Returns false
+ * if there is no memory. */
 bool kilni_reader_ensure(void);
 
 /* Issues a heavy fence and returns the epoch of the oldest open section of a cache; UINT64_MAX if
- * none is open. Returns 0 if the section of a reader may have gone unseen, because the system
- * refused its fence and that reader has issued no ordinary one yet. */
+ * none is open. Returns 0 if the section of a reader may have gone unseen: because the system
+ * refused its fence and that reader has issued no ordinary one yet, or because the fences became
+ * asymmetric meanwhile. */
 uint64_t kilni_reader_oldest(const kiln_cache *cache);
 
 /* Gives this thread's reader a tally, if there is memory. */
@@ -159,7 +162,7 @@ int64_t kilni_reader_tallied(const kilni_object *object);
 int64_t kilni_reader_take_tallied(const kilni_object *object);
 
 /* Waits until no thread that leaves a section with kilni_place_leave_released still reads the
- * cache. All objects of the cache have been destroyed. */
+ * cache. Called once all objects of the cache have been destroyed. */
 void kilni_reader_wait_for_leaving(const kiln_cache *cache);
 
 /* Returns this thread's number, which no other thread of this process has or had. */
@@ -181,8 +184,8 @@ static inline bool kilni_place_is_free(const kilni_place *place)
     return atomic_load_explicit(&place->cache, memory_order_relaxed) == NULL;
 }
 
-/* Shows that this thread begins to read a cache. @asymmetric is what kilni_fence_is_asymmetric has
- * just returned. */
+/* Makes visible that this thread begins to read a cache. @asymmetric is what
+ * kilni_fence_is_asymmetric has just returned. */
 static inline void kilni_place_take_with(kilni_place *place, kiln_cache *cache, bool asymmetric)
 {
     /* Pairs with the release store in first_visible_locked, in read_section.c: a thread that sees
@@ -198,8 +201,9 @@ static inline void kilni_place_take(kilni_place *place, kiln_cache *cache)
     kilni_place_take_with(place, cache, kilni_fence_is_asymmetric());
 }
 
-/* Shows that this thread no longer reads a cache. @asymmetric is what kilni_fence_is_asymmetric has
- * just returned. Returns true if a thread may be waiting for that. */
+/* Makes visible that this thread no longer reads a cache. @asymmetric is what
+ * kilni_fence_is_asymmetric has just returned. Returns true if a thread may be waiting for this
+ * section. */
 static inline bool kilni_place_leave_with(kilni_place *place, kiln_cache *cache, bool asymmetric)
 {
     atomic_store_explicit(&place->cache, NULL, memory_order_release);
@@ -218,15 +222,15 @@ static inline bool kilni_place_leave(kilni_place *place, kiln_cache *cache)
 /* The value of a place whose section has been left, while the cache must continue to exist. */
 #define KILNI_PLACE_LEAVING(cache) ((kiln_cache *)((uintptr_t)(cache) | 1))
 
-/* As kilni_place_leave, for a thread that has just released an object. Without the section, nothing
- * keeps the cache. So the place keeps the cache until the place is freed, which the caller must do
- * next. */
+/* As kilni_place_leave, for a thread that has changed its count of an object, and may have released
+ * its last pin. After the section, nothing else keeps the cache alive. So the place does, until the
+ * caller frees the place, which it must do next. */
 static inline bool kilni_place_leave_released(kilni_place *place, kiln_cache *cache)
 {
     bool asymmetric = kilni_fence_is_asymmetric();
-    /* Loaded by kilni_reader_wait_for_leaving. Before a thread that frees the cache collected the
-     * last object, it saw that this section had been left. So it sees this store, or a later one.
-     */
+    /* Loaded by kilni_reader_wait_for_leaving. The thread that frees the cache collects the last
+     * object only after it has seen that this section was left. So it sees this store, or a later
+     * one. */
     atomic_store_explicit(&place->cache, KILNI_PLACE_LEAVING(cache), memory_order_release);
     kilni_fence_light(asymmetric);
     /* Pairs with the store in await_sections_locked, in read_section.c. */
@@ -240,8 +244,8 @@ static inline void kilni_place_free(kilni_place *place)
     atomic_store_explicit(&place->cache, NULL, memory_order_release);
 }
 
-/* Whether a place is this reader's. It is not if the thread of the place has ended: the end of a
- * thread leaves its sections. */
+/* Whether a place belongs to this reader. It does not if the thread that entered the section has
+ * ended; the section was then left already. */
 static inline bool kilni_reader_has(const kilni_reader *reader, const kilni_place *place)
 {
     uintptr_t offset = (uintptr_t)place - (uintptr_t)reader;

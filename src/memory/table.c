@@ -154,8 +154,8 @@ static bool needs_other_cells(const kilni_table *table, size_t count)
            (cell_count > table->least_count && count < cell_count / 32);
 }
 
-/* Allocates cells for @count slots. A table does not shrink to less than an eighth at once, so that
- * it does not need more cells again before all slots are copied. */
+/* Allocates cells for @count slots. A table never shrinks to less than an eighth in one step, so
+ * that it does not need more cells again before all slots are copied. */
 static kiln_status begin_other_cells(kilni_table *table, size_t count)
 {
     const size_t least = (cells_of(table)->mask + 1) / 8;

@@ -41,7 +41,7 @@ typedef struct kilni_slot {
     /* Guarded by the cache's lock. */
     bool can_have_group : 1;    /* of an object: kilni_group_links follow it; set once */
     bool is_candidate : 1;      /* of an object: in cache->candidates */
-    bool was_visible : 1;       /* of an object: it was in the cache, where sections may see it */
+    bool was_visible : 1;       /* of an object: it is or was in the cache; sections may see it */
     bool is_first_of_group : 1; /* of an object: in cache->groups */
     uint32_t position;          /* of an object: in cache->residents, while it is there */
 } kilni_slot;
@@ -62,7 +62,7 @@ typedef struct kilni_cells {
      * release by kilni_table_reserve after the last copy; loaded with acquire by kilni_table_find
      * before it searches. */
     _Atomic(struct kilni_cells *) former;
-    size_t done; /* the number of cells cleared, from the first one on; of former cells: copied */
+    size_t done; /* of the next cells: how many are cleared; of former cells: how many are copied */
     /* In a process with LeakSanitizer: an array of the addresses of the slots in the cells, which
      * follows the cells; otherwise NULL. LeakSanitizer reports memory to which it finds no pointer,
      * and does not recognize a tagged address as a pointer. No code reads this array. */
@@ -102,8 +102,8 @@ void kilni_slot_init(kilni_slot *slot, const kiln_key *key, kilni_slot_state sta
 /* Ensures that a table can hold @count slots. If @count grows by only a few slots from one call to
  * the next, the time of a call does not depend on the size of the table.
  *
- * @ret_replaced  [out] replaced cells that no new search will use, and that the caller must free;
- *                NULL if no cells were replaced
+ * @ret_replaced  [out] replaced cells, also if the call fails; NULL: none. No new search uses them;
+ *                the caller must free them once no earlier search does
  * Returns KILN_OK; KILN_E_NO_MEMORY: it can hold as many slots as before. */
 kiln_status kilni_table_reserve(kilni_table *table, size_t count, kilni_cells **ret_replaced);
 
@@ -182,7 +182,7 @@ static inline kilni_slot *kilni_table_find(const kilni_table *table, const kiln_
     return slot || !former ? slot : kilni_cells_find(former, key);
 }
 
-/* Looks only at the first two cells of a key's search, in one of which nearly all slots are.
+/* Looks only at the first two cells of a key's search; nearly every slot is in one of these.
  * Returns a slot that may be the key's; NULL if neither cell has the key's tag. */
 static inline kilni_slot *kilni_cells_guess(const kilni_cells *cells, const kiln_key *key)
 {
@@ -195,9 +195,9 @@ static inline kilni_slot *kilni_cells_guess(const kilni_cells *cells, const kiln
     return kilni_cell_is_address(untagged) ? kilni_cell_slot(untagged) : NULL;
 }
 
-/* Returns the slot of a key if it can be found quickly. It can if the slot has this very key
- * object, as it does if the caller prepares its keys, if it is in one of the first two cells of its
- * search, and if it is not still in the former cells. NULL does not mean that there is no slot. */
+/* Returns the slot of a key if it can be found quickly: the slot must have this very key object, as
+ * it does if the caller reuses its keys, must be in one of the first two cells of its search, and
+ * must have been copied from any former cells. NULL does not mean that there is no slot. */
 static inline kilni_slot *kilni_table_find_same(const kilni_table *table, const kiln_key *key)
 {
     const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_acquire);

@@ -200,7 +200,7 @@ static void consider_sample_locked(kiln_cache *cache, kilni_order order)
     kilni_object *sample[SAMPLE];
     for (size_t i = 0; i < SAMPLE; i++) {
         sample[i] = random_object_locked(cache);
-        /* The objects are rarely in the processor's caches, so all are prefetched at once. */
+        /* The objects are rarely in the processor's caches, so all are prefetched together. */
         __builtin_prefetch(&sample[i]->slot);
         __builtin_prefetch(&sample[i]->inflation);
     }

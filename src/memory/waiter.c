@@ -200,7 +200,7 @@ static void sleep_locked(kiln_cache *cache, kilni_waiter *waiter, uint64_t wait_
     pthread_setcancelstate(cancelable, NULL);
 }
 
-/* Counts a waiter's answer, unless it is a hit: the callers that pass a hit on count it. */
+/* Counts a waiter's answer. A hit is not counted here, but by the caller that passes it on. */
 static void count_answer_locked(kiln_cache *cache, const kilni_waiter *waiter)
 {
     if (waiter->status != KILN_OK) {

@@ -53,8 +53,8 @@ kiln_status kilni_pending_new_locked(kilni_flight *flight, const kiln_reserve_pa
 /* Takes a pending answer that has not been answered out of the list. */
 void kilni_pending_detach_locked(kiln_pending *pending);
 
-/* Waits for a flight's answer for the time in @params, as described for kiln_cache_reserve. Gives
- * up the lock meanwhile. */
+/* Waits for a flight's answer, at most for the time in @params, as described for
+ * kiln_cache_reserve. Gives up the lock meanwhile. */
 kiln_status kilni_wait_locked(kilni_flight *flight, const kiln_reserve_params *params,
                               kiln_reservation *ret_reservation, kiln_error *error);
 

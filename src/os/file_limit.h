@@ -12,7 +12,8 @@
 /* Blocks SIGXFSZ in this thread. */
 void kilni_file_limit_begin(void);
 
-/* Notes that a write by this thread has failed with EFBIG, so that a signal may be pending. */
+/* Notes that a write by this thread has failed with EFBIG, and that a signal may therefore be
+ * pending. */
 void kilni_file_limit_reached(void);
 
 /* If a write since kilni_file_limit_begin caused a signal, consumes that signal, but no other.

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of all system calls that Kiln makes. Tests can replace it: the fault tests make the
- * n-th call of each kind fail, and count the calls.
+ * The table of the system calls by which Kiln uses files, clocks, random bytes, memory barriers and
+ * signals. Calls on sockets, processes and libraries are not in it. Tests can replace it: the fault
+ * tests make the n-th call of each kind fail, and count the calls.
  *
- * Each slot has the contract of its system call: -1 and errno on failure. Code in other folders
- * calls a slot as in kilni_os()->read(…). Loops over EINTR and short transfers are in os/file.h.
+ * Each slot has the contract of its system call: -1 and errno on failure. A slot is called as in
+ * kilni_os()->read(…). Loops over EINTR and short transfers are in os/file.h.
  */
 #pragma once
 

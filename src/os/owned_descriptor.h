@@ -18,12 +18,12 @@ typedef struct kilni_owned_descriptor {
 } kilni_owned_descriptor;
 
 /* Takes ownership of a descriptor, remembers which file it refers to, and moves it to a high
- * number, since the application expects the lowest free ones. Returns KILN_OK, or KILN_E_IO if it
- * is not a descriptor, which then stays the caller's. */
+ * number, since the application expects its own files to get the lowest free ones. Returns KILN_OK;
+ * KILN_E_IO: @file can't be examined, and stays the caller's. */
 kiln_status kilni_owned_descriptor_take(int file, kilni_owned_descriptor *ret_owned);
 
-/* Only moves the descriptor; device and inode must be set. If no higher number is free, it keeps
- * its number. */
+/* Only moves the descriptor, and leaves device and inode as they are. If no high number is free,
+ * the descriptor keeps its number. */
 void kilni_owned_descriptor_move_up(kilni_owned_descriptor *owned);
 
 /* Replaces the file of @owned with @file, under the same number: a thread that uses the number

@@ -139,8 +139,8 @@ static const kiln_entry *keep_blob(kilni_live_program *program, kiln_entry *take
 
 /* Returns the bytes of the blob, which are valid as long as the program exists. Returns no bytes if
  * the device returned none. The lock is not held while the device captures the binary, because the
- * capture may take seconds or call Kiln. So if several threads request the blob at once, each may
- * capture the binary.
+ * capture may take seconds or call Kiln. So if several threads request the blob at the same time,
+ * each may capture the binary.
  *
  * @ret_grown  [out] by how many bytes the program has grown */
 static kiln_status get_blob(kilni_live_program *program, kiln_bytes *ret_blob, uint64_t *ret_grown)

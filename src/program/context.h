@@ -20,8 +20,8 @@
 
 typedef struct kilni_program_device {
     void *handle;
-    size_t shares_with; /* index of the first device with which it is interchangeable and whose
-                           programs it shares; its own index if no earlier device is */
+    size_t shares_with; /* index of the first device with which it is interchangeable, and whose
+                           programs it shares; its own index if there is no such earlier device */
     bool is_shared;     /* shares its programs with another device, so the keys of kernels name the
                            device */
     kiln_key *identity; /* NULL: unknown; or the device shares programs with an earlier one, whose

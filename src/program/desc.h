@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptions of programs: what the programs are built from, and the keys of the programs.
+ * Descriptions of programs: what they are built from, and their keys.
  */
 #pragma once
 
@@ -52,7 +52,8 @@ kiln_status kilni_desc_make_key(const kiln_program_desc *desc, kiln_key **ret_ke
  *
  * @with_revision  whether to check the revisions too
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the key or the revisions differ, or are unknown now;
- * KILN_E_NO_MEMORY; what describe returns. Blocks: while the backend examines the inputs. */
+ * KILN_E_NO_MEMORY; what describe or revision returns. Blocks: while the backend examines the
+ * inputs. */
 kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision);
 
 /* Returns the source of a program that will be linked, as the compiler gets it. The source is valid

@@ -32,10 +32,11 @@ typedef struct kilni_live_program {
                                 Set before the map's reference is released, read after the last
                                 reference was released */
 
-    pthread_mutex_t lock; /* guards the members below; no other lock is taken while it is held */
-    uint64_t bytes;       /* its size in memory, as last returned, plus what was added since */
+    pthread_mutex_t lock; /* guards the members below; while it is held, no lock is taken except the
+                             readers' (memory/reader.c) */
+    uint64_t bytes;       /* what kilni_live_program_bytes returned, plus what was added since */
     kiln_entry *blob;     /* NULL: not requested yet */
-    struct kilni_live_kernel *kernels; /* all that were made from it */
+    struct kilni_live_kernel *kernels; /* all of its kernels that exist */
 } kilni_live_program;
 
 /* An object of the kernels map. */
@@ -43,7 +44,7 @@ typedef struct kilni_live_kernel {
     void *handle;
     /* Guarded by the program's lock. */
     struct kilni_live_kernel *next, **link; /* of the program's kernels */
-    const kiln_pin *place;  /* the kernel's object in the map; NULL: it was never in the map */
+    const kiln_pin *place;  /* the kernel's object in the map; NULL: none, or not recorded yet */
     bool is_kept, has_left; /* it is in the map; it was, and is no longer */
     _Atomic uint64_t noted; /* the context's insertions when a use of the program was last noted;
                                the low bits count the uses that were noted, up to 15. Relaxed */
@@ -74,7 +75,8 @@ void kilni_live_program_release(kilni_live_program *program);
 void kilni_live_program_destroy(void *user, void *program);
 void kilni_live_kernel_destroy(void *user, void *kernel);
 
-/* Builds, or compiles and links. If the device has no room, evicts once and tries again.
+/* Builds, or compiles and links. If the device has no room for one of these steps, evicts and tries
+ * the step once more.
  *
  * Returns KILN_OK; KILN_E_BUILD, with the log in @error; KILN_E_UNSUPPORTED: the device can't link;
  * KILN_E_INVALID: an op succeeded but returned no object; what the ops return. */

@@ -70,7 +70,7 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
                            kiln_entry **ret_entry)
 {
     (void)index;
-    (void)build_ns; /* it includes waiting; the program has the time of the build alone */
+    (void)build_ns; /* the program has measured the same time itself, for blobs too */
     const kilni_live_program *program = user;
     return kilni_live_program_capture(program, program->desc->key, KILN_ENTRY_PROGRAM, replaced,
                                       ret_entry);

@@ -177,8 +177,8 @@ static int has_all_entries(const flight *f)
     return 1;
 }
 
-/* Returns the cost of building all entries: the highest that one of them records, because one build
- * made the entries of all devices. */
+/* Returns the cost of building all entries: the highest cost that any of them records, because one
+ * build made the entries of all devices. */
 static uint64_t build_cost(const flight *f)
 {
     uint64_t highest_ns = 0;

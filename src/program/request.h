@@ -25,10 +25,10 @@ typedef struct kilni_request_context {
 
 /* What memory holds, and therefore how a request ends. */
 typedef enum kilni_ending {
-    /* Each caller gets a separate program, made from shared bytes: for layers, whose applications
-     * can detect shared programs. Memory holds kiln_entry. */
+    /* For layers, whose applications can detect shared programs: each caller gets a separate
+     * program, made from shared bytes. Memory holds objects of type kiln_entry. */
     KILNI_KEEP_ENTRIES = 1,
-    /* All callers share one live program: for users of the library. Memory holds the program. */
+    /* For users of the library: all callers share one live program. Memory holds the program. */
     KILNI_KEEP_PROGRAM = 2
 } kilni_ending;
 
@@ -39,7 +39,7 @@ typedef struct kilni_request_ops {
      * the build will replace them. */
     kiln_status (*load)(void *user, const kiln_entry *const *entries);
 
-    /* Builds for all keys at once. KILN_E_BUILD: the source is wrong, and @error has the text;
+    /* Builds once, for all keys. KILN_E_BUILD: the source is wrong, and @error has the text;
      * KILN_E_UNSUPPORTED: the build continues asynchronously, so its result can't be kept; any
      * other error counts as transient. */
     kiln_status (*build)(void *user, kiln_error *error);
@@ -95,29 +95,30 @@ typedef struct kilni_request_result {
     kiln_status store; /* why the store did not have the entry: KILN_MISS, KILN_E_CORRUPT,
                           KILN_E_UNAUTHENTICATED, KILN_E_VERSION, KILN_E_REFUSED, …; KILN_OK if the
                           store had the entry or was not asked */
-    kiln_status kept;  /* KILN_OK: the result was queued for the store, or the store has it;
-                          otherwise the reason why not */
+    kiln_status kept;  /* KILN_OK: the result was queued for the store, or the store has it, or
+                          there is no store; otherwise the reason why it is not kept */
     kiln_pin *pin;     /* with KILNI_KEEP_PROGRAM: to be released by the caller */
 } kilni_request_result;
 
 /* Obtains one program for the request's keys: from memory, from the store, or by a build. While one
  * caller builds, other callers in all processes that share the store wait.
  *
- * @ret_result  [out] also written if a build fails: source then says where it was built
+ * @ret_result  [out] also written if a build fails: source then says which kind of build it was
  * @error       may be NULL; receives the text of a failed build
- * Returns KILN_OK; KILN_E_BUILD and whatever else ops->build returns; KILN_E_INVALID; KILN_E_CYCLE.
- * A failure of the store counts as a miss. If an op throws an exception or ends its thread, a
- * waiting thread builds. If there is not enough memory for bookkeeping, the program is built for
- * this caller alone. Threads: any. Blocks: on the device, on the store, and on builds by other
- * callers (at most 10 minutes for those in other processes). */
+ * Returns KILN_OK; KILN_E_BUILD and whatever else ops->build returns; KILN_E_INVALID; with
+ * KILNI_KEEP_PROGRAM also KILN_TIMEOUT, KILN_E_CYCLE and the failure of another caller's build. A
+ * failure of the store counts as a miss. If an op throws an exception or ends its thread, one
+ * waiting thread builds; with KILNI_KEEP_ENTRIES, each of them does. If there is not enough memory
+ * for bookkeeping, the program is built for this caller alone. Threads: any. Blocks: on the device,
+ * on the store, and on builds by other callers (in other processes for at most 10 minutes). */
 kiln_status kilni_request_run(const kilni_request_context *context, const kilni_request *request,
                               kilni_request_result *ret_result, kiln_error *error);
 
 /* Asks memory for a key: the first step of a request, for callers that go no further.
  *
  * @wait_ns  as in kiln_reserve_params
- * @result   [in, out] records whether the call waited for a build by another caller, and adds the
- *           time
+ * @result   [in, out] gets waited = 1 if the call waited for a build by another caller; the time is
+ *           added to wait_ns
  * Returns the statuses of kiln_cache_reserve. Blocks: on a build by another caller. */
 kiln_status kilni_request_reserve(kiln_cache *memory, const kiln_key *key, uint64_t group,
                                   uint64_t wait_ns, kiln_reservation *ret_reservation,

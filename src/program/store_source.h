@@ -25,7 +25,8 @@ struct kiln_store_source {
      * @may_open  whether to open the store if it is not open, which blocks */
     kilni_held_store *(*hold)(void *user, bool may_open);
 
-    /* Releases what hold returned. Blocks: the last release of an unused store closes it. */
+    /* Releases what hold returned. Blocks: the last release of a store that the source has given up
+     * closes the store. */
     void (*release)(kilni_held_store *held);
 
     /* Called when a context starts to use the source, and when it stops. */

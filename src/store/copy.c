@@ -14,13 +14,13 @@ typedef struct copying {
     kiln_store *into;
     kiln_copy_params params;
     kiln_copy_report report;
-    unsigned unread_in_a_row; /* how many items of the source could not be read in a row */
+    unsigned unread_in_a_row; /* how many reads from the source failed with KILN_E_IO in a row */
     kiln_status status;       /* KILN_OK, or why the walk ended */
     bool is_of_source;        /* status comes from the source and not from the destination */
 } copying;
 
-/* The copy ends when this many items in a row cannot be read, since a single unreadable file is no
- * reason to end it. */
+/* The copy ends only when this many reads in a row have failed with KILN_E_IO. A single unreadable
+ * file is no reason to end it. */
 #define UNREAD_IN_A_ROW 3u
 
 static bool is_wanted(const copying *work, const kiln_item_info *info)
@@ -28,8 +28,8 @@ static bool is_wanted(const copying *work, const kiln_item_info *info)
     return !work->params.wants_item || work->params.wants_item(work->params.user, info) != 0;
 }
 
-/* Returns whether the destination has the entry of a digest, with the statuses of a get;
- * KILN_E_UNSUPPORTED: the destination can only be asked for a key. */
+/* Looks up a digest in the destination. Statuses as kiln_store_get; KILN_E_UNSUPPORTED: the
+ * destination can look up only keys. */
 static kiln_status look_at_digest(const copying *work, const kiln_digest *digest)
 {
     kiln_entry *entry = NULL;
@@ -88,8 +88,8 @@ static void put(copying *work, const kiln_entry *entry)
 /* @found  what look_at_digest returned for the entry's digest */
 static void take(copying *work, const kiln_entry *entry, kiln_status found)
 {
-    /* Capture requests are refused: a process that serves requests would build anything that the
-     * source asks for. */
+    /* Capture requests are refused, because a process that serves requests would build anything
+     * that the source asks for. */
     if (kilni_store_is_request(kiln_entry_key(entry))) {
         work->report.refused++;
         return;

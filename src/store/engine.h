@@ -12,8 +12,8 @@ typedef struct kilni_store_engine {
     const char *scheme;         /* of the engine's URLs, with the colon */
     const char *const *options; /* the options that such a URL may have; ends with NULL */
 
-    /* Checks the part of a URL that follows the scheme, @text. @path points into it, to where the
-     * path begins. Returns KILN_OK; KILN_E_PARSE. @error describes the failure. */
+    /* Checks @text, the part of a URL that follows the scheme. @path points to where the path
+     * begins in @text. Returns KILN_OK; KILN_E_PARSE. @error describes the failure. */
     kiln_status (*check_url)(const char *text, const char *path, kiln_error *error);
 
     /* Opens the store. @path is the location without its scheme and options, and is no longer
@@ -25,7 +25,7 @@ typedef struct kilni_store_engine {
      * is the default for all stores. */
     uint64_t max_entry_bytes;
 
-    /* Anybody who can write to the server can write an entry. So the user must name a trusted key,
+    /* The store is on a server to which other users may write. So the user must name a trusted key,
      * a secret key or a signing key, or the location must contain trust=any. */
     bool needs_trust;
 
@@ -34,7 +34,7 @@ typedef struct kilni_store_engine {
     uint32_t (*capabilities)(uint32_t flags);
 } kilni_store_engine;
 
-/* Opens a store, after reading the key file that the options name. Statuses as kiln_store_open. */
+/* Opens a store, after reading the key files that the options name. Statuses as kiln_store_open. */
 kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *path,
                                   const kilni_store_options *options, kiln_store **ret_store,
                                   kiln_error *error);

@@ -95,8 +95,8 @@ kiln_status kilni_last_miss_key_of(const kiln_entry *miss, kiln_key **ret_key)
 
 /* ---- the file ---- */
 
-/* Whether the file may be overwritten: it is empty, or Kiln wrote it. Returns KILN_OK; KILN_EXISTS;
- * KILN_E_IO. */
+/* Checks that the file may be overwritten. Returns KILN_OK: it is empty, or Kiln wrote it;
+ * KILN_EXISTS: it holds something else; KILN_E_IO. */
 static kiln_status check_content(int file)
 {
     unsigned char magic[KILNI_ENTRY_MAGIC_SIZE];

@@ -15,7 +15,7 @@
 #define KILNI_LAST_MISS_MAX_BYTES 65536u
 
 /* Makes the entry that records a missed key. Long parts are stored as digests. Returns KILN_OK;
- * KILN_E_TOO_LARGE: the entry is nevertheless larger than KILNI_LAST_MISS_MAX_BYTES;
+ * KILN_E_TOO_LARGE: once signed, the entry could still be larger than KILNI_LAST_MISS_MAX_BYTES;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_last_miss_entry_of(const kiln_key *key, kiln_entry **ret_miss);
 
@@ -26,7 +26,7 @@ kiln_status kilni_last_miss_key_of(const kiln_entry *miss, kiln_key **ret_key);
 /* Writes an entry that records a missed key to a file.
  *
  * @directory  @path is relative to it
- * Returns KILN_OK; KILN_BUSY: another process is reading or writing the file; KILN_EXISTS: Kiln did
+ * Returns KILN_OK; KILN_BUSY: another reader or writer has locked the file; KILN_EXISTS: Kiln did
  * not write the file, which is not changed; KILN_MISS: no such directory; KILN_E_DENIED;
  * KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_last_miss_write(int directory, const char *path, const kiln_entry *entry);

@@ -287,7 +287,7 @@ static bool read_token_file(const char *value, kilni_store_options *options)
     return value[0] == '/';
 }
 
-/* If the location names a file, the keys from the environment are not used. */
+/* If the location names a file, the keys in the caller's params are not used. */
 static bool read_credentials_file(const char *value, kilni_store_options *options)
 {
     options->credentials_file = value;
@@ -490,8 +490,8 @@ static kiln_status complain_of_scheme(const char *location, kiln_error *error)
 }
 
 /* Copies the path, and after it the texts of the options, and makes the options point to these
- * copies: a chain may open a tier after the caller has freed its texts. Returns NULL if memory runs
- * out. */
+ * copies, because a chain may open a tier after the caller has freed its texts. Returns NULL if
+ * memory runs out. */
 static char *keep_texts(const char *path, kilni_store_options *options)
 {
     const char **const texts[] = {
@@ -525,7 +525,7 @@ static char *keep_texts(const char *path, kilni_store_options *options)
     return kept;
 }
 
-/* Parses @url, the part of a URL that follows the engine's scheme. May set @ret_path also on
+/* Parses @url, the part of a URL that follows the engine's scheme. May set @ret_path even on
  * failure; the caller frees it. */
 static kiln_status parse_url(const char *url, const kilni_store_engine *engine,
                              kilni_store_options *options, char **ret_path, kiln_error *error)
@@ -560,7 +560,7 @@ static kiln_status complete_options(const kilni_store_engine *engine, kilni_stor
         options->secret_key_file) {
         return KILN_OK;
     }
-    /* Without a key to sign with, nothing is put: nobody would believe an entry that is not signed.
+    /* Without a key to sign with, nothing is put, because nobody would believe an unsigned entry.
      */
     options->flags |= KILN_STORE_READONLY;
     return options->trusted_key_files[0] || options->trusted_key_files[1]

@@ -15,13 +15,12 @@
 #define FIRST_SLEEP_NS 100000u
 #define LONGEST_SLEEP_NS 50000000u
 
-/* How many times the opening of a file is tried; a try fails if the process forks in the meantime.
- */
+/* How many times to try to open a file; a try fails if the process forks during it. */
 #define OPEN_TRIES 16
 
 /* Guards the two variables below. It is locked before fork, and unlocked after it in both
- * processes. No thread holds it during a system call, because a file server that does not answer
- * must not block the application's fork. */
+ * processes. Otherwise, no thread holds it during a system call, because a file server that does
+ * not answer must not block the application's fork. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_lock *first_lock; /* of all open locks */
 static unsigned fork_count;
@@ -63,8 +62,8 @@ static unsigned count_forks(void)
     return count;
 }
 
-/* Adds a lock to the list. Fails if the process has forked since @forks_before was read: the child
- * then has a copy of the descriptor that is not in its list. */
+/* Adds a lock to the list. Fails if the process has forked since @forks_before was read, because
+ * the child may then have a copy of the descriptor that is not in its list. */
 static bool enlist(kilni_lock *lock, unsigned forks_before)
 {
     pthread_mutex_lock(&list_lock);

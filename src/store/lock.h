@@ -2,8 +2,8 @@
  *
  * Locks between processes: open-file-description locks on byte ranges of a file. Each kilni_lock
  * opens its file itself, because two locks of one open file description do not exclude each other.
- * The system releases a lock when its process ends. A forked child closes its copies of the
- * descriptors at once. Otherwise it would keep a lock after the parent has ended.
+ * The system releases a lock when its process ends. A forked child immediately closes its copies of
+ * the descriptors. Otherwise it would keep a lock after the parent has ended.
  */
 #pragma once
 
@@ -32,8 +32,8 @@ typedef struct kilni_lock {
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lock *ret_lock);
 
-/* As kilni_lock_open, for a lock that is closed before the calling function returns. Therefore the
- * descriptor is neither moved to a high number nor checked before it is closed.
+/* As kilni_lock_open, for a lock that is closed before the present call into Kiln returns.
+ * Therefore the descriptor is neither moved to a high number nor checked before it is closed.
  *
  * @ret_stat  of the opened file; may be NULL */
 kiln_status kilni_lock_open_briefly(int directory, const char *path, int flags,
@@ -42,7 +42,7 @@ kiln_status kilni_lock_open_briefly(int directory, const char *path, int flags,
 /* Locks a range of bytes. Sleeps between attempts.
  *
  * @type     F_RDLCK or F_WRLCK
- * @count    in bytes; 0: up to the end of all files
+ * @count    in bytes; 0: to the end of the file, however large it becomes
  * @wait_ns  0: one attempt
  * Returns KILN_OK; KILN_BUSY; KILN_E_UNSUPPORTED: this file system has no locks; KILN_E_IO. */
 kiln_status kilni_lock_take(kilni_lock *lock, short type, off_t first, off_t count,

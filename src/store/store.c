@@ -252,7 +252,7 @@ kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
         return KILN_E_FULL;
     }
     kiln_status status = KILN_OK;
-    /* The limit is set once for everything that a put writes. The cleanup handler also runs if a
+    /* SIGXFSZ is blocked once for everything that a put writes. The cleanup handler also runs if a
      * log callback throws an exception. */
     kilni_file_limit_begin();
     pthread_cleanup_push(leave_file_limit, NULL);

@@ -18,11 +18,12 @@ enum {
     KILNI_STORE_LEASES = 1u,   /* it has leases, so that only one process builds a key */
     KILNI_STORE_WRITABLE = 2u, /* puts and removals may succeed */
     KILNI_STORE_TOTALS = 4u,   /* it keeps the counters of all processes */
-    /* Entries leave the machine, so they are put compressed, and with the long parts of their keys
-     * as digests. */
+    /* Entries leave the machine, so they are compressed before they are put, and the long parts of
+     * their keys are replaced by digests. */
     KILNI_STORE_SENDS = 8u,
     /* Users other than this one and root may have written the entries: packs are shipped, and
-     * servers are shared. Such a store has a signing key if its entries are authenticated. */
+     * servers are shared. Its entries are authenticated only if it has a signing key, or signers
+     * that require signatures. */
     KILNI_STORE_FOREIGN = 16u,
     /* Entries are signed when they are put, but an entry that is found may have a different
      * signature, or none. */
@@ -57,7 +58,7 @@ typedef struct kilni_store_options {
     kilni_store_layout layout;
     char backend[KILNI_STORE_BACKEND_SIZE]; /* layout "onednn": the topmost folder; "": none */
     kiln_log log;
-    kilni_store_write write; /* set by the chain in which the store is a tier */
+    kilni_store_write write; /* for a tier of a chain: the option write= */
     const char *key_file;    /* NULL: none. Set to NULL once the store is open */
     /* For a store on a server: */
     bool trusts_any; /* entries need no signature */
@@ -71,8 +72,9 @@ typedef struct kilni_store_options {
     const char *password_file, *token_file, *ca_file, *certificate_file, *certificate_key_file;
     const char *password; /* of Redis; NULL: none. Set to NULL once the store is open */
     uint64_t expire_s;    /* how long after a put the server removes the entry; 0: never */
-    /* The folder on this machine in which processes share the state of a server; NULL: the user's
-     * runtime folder. The chain sets it in its tiers. Set to NULL once the store is open. */
+    /* The folder on this machine in which processes share the state of a server; NULL or a relative
+     * path: the user's runtime folder. A chain sets it for its tiers. Set to NULL once the store is
+     * open. */
     const char *state_folder;
 } kilni_store_options;
 
@@ -130,7 +132,8 @@ typedef struct kilni_store_counts {
 struct kilni_signing_key;
 struct kilni_signers;
 
-/* An engine's own struct begins with this one. Everything but the counters is immutable. */
+/* An engine's own struct begins with this one. Once the store is open, only its atomic members
+ * change. */
 struct kiln_store {
     const kilni_store_ops *ops;
     /* The signing key of the store's entries; NULL: none. The public calls sign with it; engines
@@ -163,20 +166,22 @@ struct kiln_item {
  * entries. */
 bool kilni_store_is_request(const kiln_key *key);
 
-/* Returns which of the statuses of two removals of the same key is to be reported. A failure, or an
- * entry that stays, takes precedence over a success, and a success over a miss. */
+/* Returns the one to report of the statuses of two removals of the same key. A failure takes
+ * precedence over KILN_EXISTS (the entry stays), KILN_EXISTS over KILN_OK, and KILN_OK over
+ * KILN_MISS. */
 kiln_status kilni_store_worse_removal(kiln_status a, kiln_status b);
 
 /* As kiln_store_remove, but removes only an entry that equals @judged, which the caller has read
  * from the store and found unfit. If a different entry has replaced it, that one stays, and the
- * status is KILN_MISS. In a chain, copies of @judged are removed from all tiers. */
+ * status is KILN_MISS. In a chain, copies of @judged are removed from all tiers to which the chain
+ * writes. */
 kiln_status kilni_store_remove_judged(kiln_store *store, const kiln_key *key,
                                       const kiln_entry *judged);
 
 /* Whether results of an entry that was found may become part of the entry that replaces it. They
- * may not if the new entry is signed: its signature would vouch for what somebody else has built.
- * They also may not if the found entry is signed: the new entry would lack that signature, by which
- * entries are found when their signer is revoked.
+ * may not if the store signs the new entry, because its signature would vouch for what somebody
+ * else has built. They also may not if the found entry is signed, because the new entry would lack
+ * that signature, by which the entries of a revoked signer are found.
  *
  * @store  NULL: the entries are in memory alone */
 bool kilni_store_may_merge(const kiln_store *store, const kiln_entry *found);
@@ -188,7 +193,8 @@ uint32_t kilni_store_capabilities(const kiln_store *store);
  * entry, this call does not copy it to the tiers above.
  *
  * @lease     the lease that the caller holds for this key; NULL: none
- * @is_again  an earlier call for this key has already counted a damaged entry
+ * @is_again  true: a damaged entry is not counted, for example because an earlier call for this key
+ *            has counted it
  * @ret_fill  not 0: the caller may pass this value to kilni_store_fill, which copies the entry to
  *            the tiers above */
 kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_lease *lease,
@@ -214,7 +220,7 @@ enum {
     KILNI_WARNED_TOTALS = 2u,  /* the totals cannot be kept */
     KILNI_WARNED_TRIM = 4u,    /* a trim cannot make room */
     KILNI_WARNED_PUT = 8u,     /* an entry cannot be written */
-    KILNI_WARNED_SERVER = 16u, /* a server refuses this user */
+    KILNI_WARNED_SERVER = 16u, /* a server refuses this user, or its certificate is not accepted */
     KILNI_WARNED_AWAY = 32u,   /* a server does not answer */
     KILNI_WARNED_TIER = 256u /* the first tier of a chain is skipped; the next higher bits stand for
                                 the next tiers */

@@ -208,8 +208,8 @@ kiln_status kilni_totals_change_file(int directory, const char *path,
     return status;
 }
 
-/* Reads the file without the lock. If a writer is changing the file at the same time, the checksum
- * is wrong: then waits for the lock, and reads the file again. */
+/* Reads the file without the lock. If the content is not sound, perhaps because a writer is
+ * changing it, waits for the lock and reads the file again. */
 static kiln_status read_unlocked(kilni_lock *lock, off_t size, field_list *ret_fields,
                                  content_kind *ret_content)
 {

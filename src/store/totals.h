@@ -26,13 +26,13 @@ typedef struct kilni_totals_change {
 } kilni_totals_change;
 
 /* Changes a statistics file under its lock, and creates the file if necessary. A damaged file is
- * replaced. A file that is not a statistics file is not changed.
+ * replaced. A file that is not a statistics file, or is of a newer version, is not changed.
  *
  * @directory   @path is relative to it, or AT_FDCWD
  * @ret_totals  what the file contains after the change; may be NULL
- * Returns KILN_OK; KILN_MISS: no such directory; KILN_E_CORRUPT: not a statistics file;
- * KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL; KILN_BUSY: the lock was not free within 5 ms;
- * KILN_E_IO: also if the file system has no locks. */
+ * Returns KILN_OK; KILN_MISS: no such directory; KILN_E_CORRUPT: not a statistics file, or one of a
+ * newer version; KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL; KILN_BUSY: the lock was not free
+ * within 5 ms; KILN_E_IO: also if the file system has no locks. */
 kiln_status kilni_totals_change_file(int directory, const char *path,
                                      const kilni_totals_change *change, kilni_totals *ret_totals);
 

@@ -48,8 +48,8 @@ struct kilni_writer {
     bool spares_thread;
 
     /* Counts that are not flushed yet. They are added with relaxed operations before is_dirty is
-     * set (release). That store pairs with the load (acquire) before the flush that takes these
-     * counts. */
+     * set (release), which pairs with the load (acquire) before the flush that takes these counts.
+     */
     _Atomic uint64_t pending[KILNI_STATS_COUNT];
     _Atomic bool is_dirty;
 
@@ -313,8 +313,8 @@ static void *run_thread(void *argument)
     kilni_writer *writer = argument;
     writer_of_thread = writer;
     pthread_setname_np(pthread_self(), "kiln-writer");
-    kilni_file_limit_begin(); /* set once for everything that this thread writes; ends with the
-                                 thread */
+    kilni_file_limit_begin(); /* blocks SIGXFSZ for everything that this thread writes, until it
+                                 ends */
     pthread_mutex_lock(&writers_lock);
     while (goes_on_locked(writer)) {
         work_locked(writer);

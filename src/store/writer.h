@@ -12,8 +12,8 @@
 #include <kiln/stats.h>
 #include <kiln/store.h>
 
-/* May be used by any thread. In a forked child, a put drops its entry, a drain returns at once, and
- * kilni_writer_free frees the memory but writes nothing. */
+/* May be used by any thread. In a forked child, a put drops its entry, a drain immediately returns
+ * KILN_OK, and kilni_writer_free frees the memory but writes nothing. */
 typedef struct kilni_writer kilni_writer;
 
 /* Registers the fork handlers of writers. Otherwise kilni_writer_new registers them for the first
@@ -36,13 +36,14 @@ kiln_status kilni_writer_set_stats_file(kilni_writer *writer, const char *path);
 
 /* While the process has only one thread, makes that thread write the entries that it puts, and
  * starts no thread for them. Once a second thread has been started, each getc and malloc of the
- * process takes a lock. A program that reads with getc would lose more time by these locks than it
+ * process takes a lock. A program that reads with getc would lose more time to these locks than it
  * takes to write most entries. Must be called before the first put. */
 void kilni_writer_spare_thread(kilni_writer *writer);
 
 /* Queues an entry, and starts the thread if it is not running. After kilni_writer_spare_thread, may
- * write the entry at once instead. Retains the entry; allocates once and copies nothing. The lease
- * of the entry's builder is queued with the entry, and released when the entry is written.
+ * instead write the entry before it returns. Retains the entry; allocates once and copies nothing.
+ * The lease of the entry's builder is queued with the entry, and released after the entry was
+ * written or dropped.
  *
  * @lease  may be NULL or point to NULL; set to NULL in any case
  * Returns KILN_OK; KILN_E_FULL or KILN_E_NO_MEMORY: the entry is dropped and counted, and the lease
@@ -50,7 +51,7 @@ void kilni_writer_spare_thread(kilni_writer *writer);
 kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln_lease **lease);
 
 /* Queues a call of kilni_store_fill. If the queue is full or memory runs out, the call is not made,
- * which does no harm and is not counted. If puts write their entries at once
+ * which does no harm and is not counted. If puts do not queue their entries
  * (kilni_writer_spare_thread), the call is made by the next put or drain.
  *
  * @fill   the value that kilni_store_find returned with @entry for @key; 0: there is nothing to do
@@ -64,7 +65,8 @@ void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
  * kiln_store_get reported. */
 void kilni_writer_count(kilni_writer *writer, const kiln_stats *delta);
 
-/* Waits until everything that was queued has been written and counted. Returns KILN_OK;
+/* Waits until everything that was queued has been written and counted. If the writer has no thread,
+ * the caller does this work, and a write that has begun may exceed the timeout. Returns KILN_OK;
  * KILN_TIMEOUT. */
 kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns);
 
@@ -76,6 +78,7 @@ void kilni_writer_free(kilni_writer **writer, uint64_t timeout_ns);
 
 /* Does the same as kilni_writer_free, and then closes the store. Unlike kilni_writer_free, this
  * function may be called on the writer's own thread, from a log callback of the store. If called
- * there, it returns at once. Later the thread writes what is queued until the timeout is over,
- * closes the store and ends. The caller must not use the writer or the store afterwards. */
+ * there, it returns immediately. Later, until the timeout has passed, the thread writes what is
+ * queued. Then it closes the store and ends. The caller must not use the writer or the store
+ * afterwards. */
 void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns);

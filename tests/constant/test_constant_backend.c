@@ -833,7 +833,7 @@ static void test_a_lack_of_memory_is_a_status(void **state)
             assert_int_equal(status, KILN_OK);
             break;
         }
-        /* The failing allocation may be the backend's own, and the backend is asked a second
+        /* The failing allocation may be the backend's own. The backend is then asked a second
          * time. */
         assert_true(status == KILN_E_NO_MEMORY || status == KILN_OK);
         assert_int_equal(backend_live(&s->b), status == KILN_OK ? 1 : 0);

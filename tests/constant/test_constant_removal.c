@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a call that removes constants returns, they are freed, whatever other threads were doing
- * with them.
+ * When a call that removes constants returns, those constants have been freed, whatever other
+ * threads were doing with them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -464,7 +464,7 @@ static int refuse(int command)
     return -1;
 }
 
-/* A thread that has used a read section, and until it ends could use one again. */
+/* A thread that has used a read section, and could use one again until it ends. */
 static void *look_and_stay(void *argument)
 {
     scene *s = argument;

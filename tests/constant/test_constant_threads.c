@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many threads use the constants of few devices: some compute and use constants, one sets
+ * Many threads use the constants of a few devices: some compute and use constants, one sets
  * capacities, one removes constants, and one binds handles. The contents of a buffer are a function
- * of its key until it is freed, so each thread can check that a buffer belongs to its key and is
- * not freed.
+ * of its key until it is freed, so each thread can check that a buffer belongs to its key and has
+ * not been freed.
  *
  *     test_constant_threads [ROUNDS]
  */
@@ -28,7 +28,7 @@
 
 enum { DEVICES = 2, KEYS = 8, USERS = 4, CAPACITY_MIB = 4, LIVE = 0x5ee7 };
 
-/* The test runs at most this many times ROUNDS until each outcome has occurred. */
+/* A thread that waits for each outcome to occur gives up after this many times ROUNDS. */
 enum { PATIENCE = 1000 };
 
 static unsigned rounds = 20000;

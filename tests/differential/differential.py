@@ -66,10 +66,10 @@ class Tally(collections.Counter):
 
 
 def make_worlds(draw, device, count, focus):
-    """Makes worlds. The first is the ordinary one, in which the most programs hit, so that even a
-    run that has time for only one store shows whether hits occur. Each further world is a neighbour
-    of an earlier one. If worlds differ in the working directory or in the folders that are
-    searched, the first world often works in a project's folder or searches a folder by two
+    """Makes worlds. The first is the ordinary one, in which more programs hit than in any other, so
+    that even a run that has time for only one store shows whether hits occur. Each further world is
+    a neighbour of an earlier one. If worlds differ in the working directory or in the folders that
+    are searched, the first world often works in a project's folder or searches a folder by two
     names."""
     made = [worlds_module.ordinary()]
     if focus and "folder" in focus and draw.random() < 0.7:

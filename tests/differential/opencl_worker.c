@@ -255,7 +255,7 @@ static cl_program create(void)
     return made;
 }
 
-/* Compiles and links, which replaces the program by the linked one. */
+/* Compiles and links, which replaces the program with the linked one. */
 static cl_program compile_and_link(cl_program source)
 {
     cl_program headers[HEADER_MAX] = {NULL};

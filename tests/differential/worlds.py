@@ -3,8 +3,8 @@
 the dimensions below; None is the ordinary value.
 
 This file states which dimensions affect a compiler's output for one purpose only: worlds that are
-equal in all of these dimensions are expected to hit. The check whether a result is right does not
-depend on this statement."""
+equal in all of these dimensions are expected to hit. The check of whether a result is right does
+not depend on this statement."""
 
 import json
 import os

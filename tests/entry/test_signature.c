@@ -786,7 +786,7 @@ static size_t mix_sections(unsigned char *bytes, size_t size, const kiln_entry *
     case 2: /* the other answer's digest */
         structure.header.digest = donor.header.digest;
         break;
-    case 3: /* one section less */
+    case 3: /* one section fewer */
         structure.sections[at] = structure.sections[--structure.header.section_count];
         break;
     case 4: /* one more */

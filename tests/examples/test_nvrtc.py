@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs examples/nvrtc as its README shows.
 
-    test_example.py PROGRAM HEADER LIBNVRTC CUDA_INCLUDE
+    test_nvrtc.py PROGRAM HEADER LIBNVRTC CUDA_INCLUDE
 """
 
 import shutil

@@ -444,7 +444,7 @@ void test_an_exception_abandons_the_ticket()
         throw std::runtime_error("lost");
     } catch (const std::runtime_error &) {
     }
-    /* Only the owner gets the failure; a waiter gets the ticket. */
+    /* A lost ticket counts as a failure. The failure is not kept: the next caller is the owner. */
     CHECK(cache.stats().failures == 1);
     CHECK(cache.reserve(key_of("a"), 0, KILN_NO_WAIT).outcome == outcome::owner);
 }

@@ -98,7 +98,7 @@ typedef enum key_state { ABSENT, BUILDING, READY, FAILED } key_state;
 typedef struct model {
     key_state states[KEY_COUNT];
     object *ready[KEY_COUNT];
-    uint64_t groups[KEY_COUNT], reserved[KEY_COUNT]; /* the number of flights and failures */
+    uint64_t groups[KEY_COUNT], reserved[KEY_COUNT]; /* of each key's flight or failure */
     object *objects[MAX_OBJECTS];                    /* all objects that were not destroyed */
     size_t object_count;
     uint32_t policy;

@@ -310,7 +310,8 @@ static void *hold_notices(void *argument)
     usleep(50000);
     atomic_store(&h->has_released, true);
     kilni_notices_unlock();
-    /* TSan calls a thread that ended before the fork, and that nobody joined, a leak of the child. */
+    /* If a thread ended before the fork and was never joined, TSan reports it as a leak of the
+     * child. */
     while (!atomic_load(&h->may_end)) {
         sched_yield();
     }

@@ -468,7 +468,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Ends the tickets that were handed over, until no more can be. Does not wait. */
+/* Ends the tickets that were handed over, until no more can be handed over. Waits for no key. */
 static void *finish(void *argument)
 {
     worker *w = argument;

@@ -58,7 +58,7 @@ static int tear_down(void **state)
 }
 
 /* The state of replaced system calls that transfer one byte at a time, are interrupted before each
- * byte, and fail after a number of bytes. */
+ * byte, and fail after a given number of bytes. */
 static struct {
     size_t left;
     int error;
@@ -322,8 +322,8 @@ static void *write_blindly(void *over)
 }
 
 /* For a child without stdin, stdout and stderr. A thread writes to these descriptors while files
- * are created. Returns whether the files get other numbers, and contain nothing that the thread
- * wrote. */
+ * are created. Returns whether the files get different descriptors, and contain nothing that the
+ * thread wrote. */
 static bool files_stay_empty(const char *path)
 {
     static atomic_bool over;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The results of obtaining programs, kernels and blobs, also after failures on the way, and with
- * device ops that break their contract.
+ * The results of obtaining programs, kernels and blobs, including after failures along the way, and
+ * with device ops that break their contract.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,8 @@ static kiln_status capture_and_ask(void *device, void *program, kiln_capture *re
     return scripted_expensive_ops.capture(device, program, ret_capture);
 }
 
-/* A device may take long to return a blob, or may call Kiln meanwhile, so no lock is held. */
+/* A device may take a long time to return a blob, or may call Kiln meanwhile, so no lock is
+ * held. */
 static void test_a_blob_is_taken_outside_locks(void **state)
 {
     program_scene *s = *state;

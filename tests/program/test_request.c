@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "entry/format.h"
+#include "store/store.h"
 #include "support/failing_malloc.h"
 #include "support/request_scene.h"
 
@@ -483,6 +484,32 @@ static void test_outdated_entry_is_replaced(void **state)
     close_environment(&at);
 }
 
+/* Replaces an outdated entry. Returns whether the new one was made from it. */
+static bool is_merged(fixture *f, environment *at, uint32_t capabilities)
+{
+    open_again(at, f->directory);
+    at->store->capabilities |= capabilities;
+    script(&f->device.load, SCRIPTED_ALWAYS, KILN_MISS);
+    caller c = {.at = at, .keys = {f->a}, .key_count = 1};
+    run(&c);
+    assert_got(&c, KILNI_FROM_BUILD);
+    leave(&c);
+    script(&f->device.load, 0, KILN_OK);
+    return c.was_merged;
+}
+
+/* The signature would vouch for results of the outdated entry, which somebody else may have built.
+ */
+static void test_an_entry_that_is_signed_has_only_own_results(void **state)
+{
+    fixture *f = *state;
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    assert_true(is_merged(f, &at, 0));
+    assert_false(is_merged(f, &at, KILNI_STORE_VOUCHES));
+    close_environment(&at);
+}
+
 /* A temporary failure of the device says nothing about the entry. */
 static void test_load_that_fails_leaves_the_entry(void **state)
 {
@@ -773,6 +800,7 @@ int main(void)
         TEST(test_refused_entry_is_removed_before_the_build),
         TEST(test_entry_in_memory_refused_by_the_device),
         TEST(test_outdated_entry_is_replaced),
+        TEST(test_an_entry_that_is_signed_has_only_own_results),
         TEST(test_load_that_fails_leaves_the_entry),
         TEST(test_damaged_entry_that_another_process_replaces),
         TEST(test_damaged_entry_is_replaced),

@@ -627,7 +627,7 @@ static void test_two_processes_build_once(void **state)
     close_meeting();
 }
 
-/* Returns whether this process has the lease, as other processes see it. */
+/* The status that another process would get if it asked for the lease during the build. */
 static kiln_status lease_while_building;
 
 static void look_at_lease(void *user)

@@ -89,7 +89,7 @@ time.sleep(0.1)
             self.run_python(program, f"{self.location}{turn}")
 
     def test_waits_that_nothing_can_end(self):
-        """Calls wait for a thread that builds and holds the lease and that Python has ended."""
+        """Calls wait for a thread that was building with the lease when Python ended it."""
         program = """
 import functools, os, sys, threading, time, kiln
 store = kiln.Store(sys.argv[1])

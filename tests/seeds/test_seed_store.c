@@ -11,7 +11,7 @@
 #include "store/dir/file_pair.h"
 
 #define HASH "[0-9a-f]{32}"
-/* The files that every store has beside its entries. */
+/* The files that every store has besides its entries. */
 #define BOOKS "CACHEDIR\\.TAG|lease|stats|v1/janitor/summary|"
 
 static kiln_store *store;

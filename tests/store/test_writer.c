@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests the writer's thread. A test can pause this thread by a gate, which replaces the system call
- * that publishes an entry.
+ * Tests the writer's thread. A test can pause this thread with a gate, which replaces the system
+ * call that publishes an entry.
  */
 #include "support/store_scene.h"
 

@@ -4,12 +4,12 @@
  * files are below a scratch directory. A server is killed when the test ends.
  *
  *     /open/      anyone may do anything
- *     /readers/   anyone may GET, and writer with the password "of a writer" may do the rest
+ *     /readers/   anyone may GET, and user "writer" (password "of a writer") may do the rest
  *     /token/     only a client with the token "abc.DEF-123"
  *     /readonly/  no PUT
  *     /full/      no room
  *     /small/     files of at most 1,000 bytes
- *     /html/      the files are said to be pages
+ *     /html/      the files have the type text/html
  *     /moved/     a redirection to /open/
  */
 #pragma once

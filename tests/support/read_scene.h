@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests share that record the reads of a compilation and check these reads again.
+ * What is shared by tests that record the reads of a compilation and check these reads again.
  */
 #pragma once
 

@@ -110,6 +110,7 @@ typedef struct caller {
     size_t key_count;
     bool wants_no_error; /* passes NULL for the error */
 
+    bool was_merged;           /* the capture was given the entry that it replaces */
     scripted_program *program; /* belongs to this caller */
     kiln_status status;
     kilni_request_result result;
@@ -157,8 +158,8 @@ static inline kiln_status build(void *user, kiln_error *error)
 static inline kiln_status capture(void *user, size_t index, uint64_t build_ns,
                                   const kiln_entry *replaced, kiln_entry **ret_entry)
 {
-    (void)replaced;
-    const caller *c = user;
+    caller *c = user;
+    c->was_merged = replaced != NULL;
     kiln_capture taken = {0};
     kiln_status status = scripted_capture(c->at->device, value_of_key(c->keys[index]), &taken);
     if (status != KILN_OK) {
@@ -333,7 +334,7 @@ static inline void nap(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* Fails after some minutes, so that a test does not hang. */
+/* Fails after a few minutes, so that a test does not hang. */
 static inline bool await(const atomic_int *count, int wanted)
 {
     for (int i = 0; i < 120000; i++) {

@@ -74,7 +74,7 @@ static inline bool swift_start_once(swift_server *server, const char *folder, co
         dup2(ends[1], 1);
         close(ends[0]);
         close(ends[1]);
-        /* Malloc's test mode of the runner, and a sanitizer's libraries, are not for Python. */
+        /* Python must run without the test runner's malloc setting and a sanitizer's libraries. */
         unsetenv("MALLOC_PERTURB_");
         unsetenv("LD_PRELOAD");
         execl("/usr/bin/python3", "python3", script, folder, port, (char *)NULL);

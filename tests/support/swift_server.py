@@ -105,7 +105,7 @@ def start_memcached(user):
 
 def start(name):
     if os.fork() == 0:
-        os.setsid() # a server that ends, ends its group
+        os.setsid() # a server that ends also ends its group
         end_with_parent()
         log = os.open(f"{FOLDER}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -51,7 +51,7 @@ def find_nvrtc():
 
 
 class Traced:
-    """What KILN_TRACE reports of all processes of a run."""
+    """What KILN_TRACE reports about all processes of a run."""
 
     def __init__(self, path):
         text = path.read_text() if path.exists() else ""
@@ -62,7 +62,7 @@ class Traced:
         self.passed = len(re.findall(r"\] passed-through nvrtc", text))
 
     def twice(self):
-        """Returns the lines of each key that was compiled more than once."""
+        """Yields each key that was compiled more than once, with its trace lines."""
         for key, count in self.compiled.items():
             if count > 1:
                 yield key, [line for line in self.text.splitlines() if key in line]

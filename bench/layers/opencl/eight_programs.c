@@ -6,10 +6,8 @@
  *     eight_programs [FIRST]
  *
  * FIRST, 0 to 7, is the program to begin with. The others follow in order, and program 0 follows
- * program 7. The program begins when its standard input ends, so that many processes can begin
- * together. Prints a line of JSON: begin_ns and results_ns, when it began and when it had all
- * results (CLOCK_MONOTONIC); build_ns, spent making programs and kernels; launch_ns, spent in
- * launches. Fails if a result is wrong.
+ * program 7. The program prints "ready", and begins when its standard input ends, so that many
+ * processes can begin together. Fails if a result is wrong.
  */
 #include "example.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures NVIDIA's OpenCL with program binaries: how long a program takes from source, from the
- * driver's binary (PTX), and with --cubin from the CUBIN that the driver makes of that PTX, if the
- * driver accepts one. Launches each program and checks its result. Prints a line of JSON.
+ * Measures NVIDIA's OpenCL with program binaries: how long it takes to make a program from source,
+ * from the driver's binary (PTX) and, with --cubin, from the CUBIN that the driver makes from that
+ * PTX, if the driver accepts one. Launches each program and checks its result. Prints a line of
+ * JSON.
  *
  * usage: nvidia_binaries [--cubin]
  * Exits with 77 if there is no NVIDIA platform.

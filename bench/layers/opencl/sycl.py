@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a SYCL program with Kiln to one with SYCL's own persistent cache: how soon it has its
-results, how many builds a crowd of processes makes, and, with --faults, what it does if its cache
-is damaged or cannot be written.
+"""Compares a SYCL program that uses Kiln with one that uses SYCL's own persistent cache: how soon
+the program has its results, how many builds a crowd of processes makes, and, with --faults, what
+the program does if its cache is damaged or cannot be written.
 
 The program is examples/sycl/tensor_statistics.py. Run by scripts/bench sycl."""
 
@@ -26,8 +26,8 @@ WARM_ROUNDS = 25
 CROWD = 8
 
 # Each fault, with the number of trials with Kiln, the number of trials with SYCL's own cache, and
-# whether SYCL's own cache is bounded. The second number is smaller if such trials take long. A
-# bounded cache also has locks for its size.
+# whether SYCL's own cache is bounded. The second number is smaller if such trials take a long time.
+# A bounded cache also has locks for its size.
 FAULTS = (
     ("one bit flipped", faults.bit_flipped, 200, 40, False),
     ("a file truncated", faults.file_truncated, 50, 10, False),

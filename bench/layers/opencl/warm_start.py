@@ -88,8 +88,8 @@ def bench_intel(scratch):
 
 
 def capture_outside(cache, base):
-    """Captures what programs on PoCL would capture in the background, but while nothing is
-    measured."""
+    """Makes the captures that programs on PoCL would make in the background, at a time when nothing
+    is measured."""
     subprocess.run([TOOL, "capture", "--dir", cache], env=base, stdout=subprocess.DEVNULL, check=True)
 
 

@@ -35,7 +35,7 @@ typedef struct backend {
     atomic_int reorders; /* how often weights were reordered into blocks */
 } backend;
 
-/* Weights that the user may change, with the number of their version. */
+/* Weights that the user may change, and the number of their version. */
 typedef struct weights {
     float *values; /* rows x columns */
     size_t rows, columns;

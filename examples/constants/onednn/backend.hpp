@@ -58,15 +58,15 @@ class backend_t
     std::atomic<int> reorders{0}; /* how often weights were reordered */
 };
 
-/* Weights of 3 x 3 filters, in the order output channel, input channel, row, column. The user may
- * change them, with the number of their version. */
+/* Weights of 3 x 3 filters, in the order output channel, input channel, row, column, and the number
+ * of their version. The user may change both. */
 struct weights_t {
     std::vector<float> values;
     std::int64_t outputs, inputs;
     std::uint64_t generation;
 };
 
-/* A convolution that was compiled for a number of images, in the order row, column, channel.
+/* A convolution that was compiled for a fixed number of images, in the order row, column, channel.
  * Several partitions may share weights. */
 class partition_t
 {

@@ -15,8 +15,8 @@
 
 /* ---- compiling ---- */
 
-/* Returns KILN_E_BUILD only if the source itself causes the failure, because every caller gets that
- * result. */
+/* Returns KILN_E_BUILD only if the source or an option causes the failure, because all callers that
+ * wait for the build get that result. */
 static kiln_status status_of_compilation(int result)
 {
     switch (result) {

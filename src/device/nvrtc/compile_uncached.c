@@ -7,7 +7,7 @@
 
 #include "device/nvrtc/lasting_options.h"
 
-/* Versions before 12.9 have neither the cache nor the option that bypasses it. */
+/* Versions before 12.9 do not use the driver's cache, and lack the option that bypasses it. */
 static bool uses_drivers_cache(const kilni_nvrtc_functions *nvrtc)
 {
     int major = 0, minor = 0;

@@ -9,7 +9,7 @@
 #include "device/nvrtc/functions.h"
 
 /* Calls nvrtcCompileProgram, and bypasses the driver's own cache, which NVRTC uses since version
- * 12.9. That cache ignores the floating-point mode, and the functions of the C library, with which
+ * 12.9. That cache ignores in which floating-point mode, and with which functions of the C library,
  * constants were folded. If the cache returns a result, NVRTC does not fold constants again, so
  * Kiln cannot watch the folding.
  *

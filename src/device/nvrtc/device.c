@@ -11,8 +11,8 @@
 #include "device/nvrtc/compiler.h"
 #include "device/nvrtc/loader.h"
 
-/* Enough for the reads of a few thousand programs that include all of CUB. A program that was
- * forgotten begins with a new revision. */
+/* Enough for the reads of a few thousand programs that include all of CUB. If the reads of a
+ * program are forgotten, the program gets a new revision. */
 #define KNOWN_READS_BYTES_MAX ((size_t)256 << 20)
 
 /* ---- making a device ---- */

@@ -27,12 +27,12 @@ static kiln_status begin(const kiln_nvrtc_device *d, const kiln_program_source *
     if (status == KILN_OK && !d->known) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "this NVRTC can't be watched");
     }
-    /* A build reports why a source cannot be compiled, so the reason is not reported here. */
+    /* A source that cannot be compiled has no key. Its build returns KILN_E_BUILD. */
     return status == KILN_E_BUILD || (status == KILN_OK && !r->key) ? KILN_E_UNSUPPORTED : status;
 }
 
-/* Adds neither the files that NVRTC reads nor the constants that it folds: revision and load check
- * the files, and load checks the constants. */
+/* Adds neither the files that NVRTC reads nor the constants that it folds, because revision and
+ * load check the files, and load checks the constants. */
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error)
 {
@@ -109,7 +109,7 @@ static kiln_status kernel(void *device, void *program, const char *name, void **
     return kilni_nvrtc_context_get_kernel(device, program, name, ret_kernel);
 }
 
-/* Does nothing: kernels are freed with their program. */
+/* Does nothing, because kernels are freed with their program. */
 static void release_kernel(void *device, void *held_kernel)
 {
     (void)device;

@@ -76,9 +76,9 @@ static const char *const forgotten_with_values[] = {"D",
 enum { NOTHING = 0, VARIOUS = 1 };
 
 /* What the options of all programs that this process has given to NVRTC leave behind. The value
- * changes only from NOTHING to a hash, and from anything to VARIOUS. A compilation changes it
- * before it calls NVRTC. A compilation that this call affects reads it after NVRTC has returned.
- * NVRTC orders the two compilations, so the second one sees the change. */
+ * changes only from NOTHING to a hash, and from anything to VARIOUS. Each compilation updates it
+ * before the call of NVRTC, and reads it after the call has returned. If the options of one
+ * compilation affect a later one, NVRTC orders the two calls, so the later one sees the update. */
 static _Atomic uint64_t left_by_all;
 
 /* ---- one option ---- */
@@ -96,7 +96,7 @@ static bool is_any(const char *name, size_t length, const char *const *names)
     return *names != NULL;
 }
 
-/* Whether the value of -D, -I or -U follows without a blank. */
+/* Whether the option is -D, -I or -U, with its value in the same word. */
 static bool is_letter_with_value(const char *option)
 {
     return option[0] == '-' && option[1] != '\0' && strchr("DIU", option[1]) &&
@@ -104,8 +104,8 @@ static bool is_letter_with_value(const char *option)
 }
 
 /* Returns how many words, from @word on, form an option that NVRTC forgets: 0 if NVRTC does not
- * forget it, 2 if @next is the option's value, otherwise 1. @next may be NULL. If @next looks like
- * an option, it is not the value. */
+ * forget it or its value is missing, 2 if @next is the option's value, otherwise 1. @next may be
+ * NULL. If @next looks like an option, it is not the value. */
 static int count_forgotten(const char *word, const char *next)
 {
     const char *option = skip_blanks(word);

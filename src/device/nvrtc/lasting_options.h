@@ -12,8 +12,8 @@
  */
 #pragma once
 
-/* Call this before each call of nvrtcCompileProgram, even if the result is not kept. Arguments that
- * NVRTC refuses are ignored. Safe in all threads; does not block. */
+/* Call this before each call of nvrtcCompileProgram, even if the result is not kept. NULL pointers
+ * are ignored. Safe in all threads; does not block. */
 void kilni_nvrtc_note_lasting_options(int option_count, const char *const *options);
 
 /* Call this after nvrtcCompileProgram, with the same options. Returns a static text that says why

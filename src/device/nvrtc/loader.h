@@ -8,7 +8,7 @@
 /* Opens a libnvrtc, which stays open until the process ends, and finds its functions.
  *
  * @path  NULL: tries the known versions, newest first
- * Returns KILN_OK; KILN_E_UNSUPPORTED: no libnvrtc is found, or it lacks a function. Blocks: on
- * loading.
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: no libnvrtc is found, or it lacks a function that every
+ * compilation needs. Blocks: on loading.
  */
 kiln_status kilni_nvrtc_open(const char *path, kilni_nvrtc_functions *ret_nvrtc, kiln_error *error);

@@ -60,7 +60,7 @@ static kiln_status next_word(const char **at, char **ret_word, kiln_error *error
     return KILN_OK;
 }
 
-/* Removes blanks within the quotes around an option; NVRTC ignores them. */
+/* Removes the blanks at both ends of an option that was quoted; NVRTC ignores them. */
 static void trim(char *word)
 {
     const size_t before = strspn(word, KILNI_OPTION_BLANKS);
@@ -105,8 +105,8 @@ static bool names_architecture(const char *word)
     return false;
 }
 
-/* NVRTC accepts an option only once. If the text names an architecture, the architecture that was
- * added in front is dropped. */
+/* NVRTC accepts this option only once, so if the text names an architecture, the one that was added
+ * in front is dropped. */
 static void drop_architecture(kilni_nvrtc_options *options)
 {
     bool is_named = false;

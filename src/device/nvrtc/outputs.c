@@ -125,9 +125,9 @@ static size_t hex_digits_before(const char *text, size_t end)
 
 /* The names of hidden symbols contain an identifier of their program. It consists of the last part
  * of the program's name, followed either by the program's first symbol that is not hidden, or by a
- * checksum of that symbol. If the program has only hidden symbols, the identifier contains a
- * checksum of the program's folder and the process number instead, as in "_97959a68_825741". Every
- * identifier of this form counts as made from the folder. */
+ * checksum of that symbol. If the program has only hidden symbols, the identifier instead contains
+ * a checksum of the program's folder and the process ID, as in "_97959a68_825741". Every identifier
+ * of this form counts as made from the folder. */
 static bool is_made_from_place(const char *identifier, size_t length)
 {
     const size_t process = hex_digits_before(identifier, length);
@@ -178,7 +178,8 @@ static bool is_linked_by_name(const char *line, const char *end)
 
 /* Whether a symbol reveals where the program was compiled. A symbol whose name is made from the
  * folder does so only if other programs can see the symbol. No program can depend on the other
- * names that are made from the folder, because they differ in each process. */
+ * names that are made from the folder, because they differ in each process. A symbol whose
+ * identifier is not recognized counts as one that does. */
 static bool any_symbol_reveals_place(kiln_bytes ptx)
 {
     const char *const end = (const char *)ptx.data + ptx.size;
@@ -226,8 +227,9 @@ static bool names_only_this_folder(kiln_bytes text, const char *folder, size_t l
     return only;
 }
 
-/* Whether only the log, if anything, reveals the folder: all outputs can be searched for text, no
- * output except the log contains the folder, and no symbol reveals where its source is. */
+/* Finds out whether only the log, if anything, reveals the folder: all outputs can be searched for
+ * text, no output except the log contains the folder, no symbol reveals where its source is, and
+ * the log contains the folder only at the beginning of paths. */
 static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *folder,
                                size_t length, bool *ret_moves)
 {

@@ -47,8 +47,9 @@ typedef struct kilni_nvrtc_outputs {
  * @ret_encoded  [out] everything except the code; freed by the caller, with kilni_text_done
  * @ret_code     [out] the code: the first of CUBIN, LTO-IR, OptiX-IR, NVVM and PTX that the program
  *                     has; freed by the caller, with kilni_text_done
- * @ret_moves    [out] whether only the log, if anything, reveals where the program was compiled; if
- *                     so, the log is decoded with the folder of the program that uses the result
+ * @ret_moves    [out] with @may_move, whether only the log, if anything, reveals where the program
+ *                     was compiled; if so, the log is decoded with the folder of the program that
+ *                     uses the result; otherwise false
  * Returns KILN_OK; KILN_E_UNSUPPORTED: NVRTC returned an output that cannot be stored;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
@@ -58,8 +59,8 @@ kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
                                      bool *ret_moves);
 
 /* Decodes the outputs for a program whose name is @name. Checks every length, and that the log and
- * the PTX end with a zero byte. The caller calls kilni_nvrtc_outputs_done. Returns KILN_OK;
- * KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
+ * the PTX end with a zero byte. Returns KILN_OK, after which the caller calls
+ * kilni_nvrtc_outputs_done; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_outputs_decode(kiln_bytes encoded, kiln_bytes code, const char *name,
                                        kilni_nvrtc_outputs *ret_outputs);
 void kilni_nvrtc_outputs_done(kilni_nvrtc_outputs *outputs);

@@ -75,7 +75,7 @@ static kiln_status find_and_record(const kiln_nvrtc_device *d, const kiln_digest
     return status;
 }
 
-/* Also returns KILN_MISS if something has changed, so that the program no longer has a key. */
+/* Also returns KILN_MISS if, because something has changed, the program no longer has a key. */
 static kiln_status find(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
                         const kiln_entry *entry, kilni_stored_result *ret_result)
 {

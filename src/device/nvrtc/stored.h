@@ -13,6 +13,7 @@ kiln_status kilni_nvrtc_capture(const kilni_nvrtc_compiled_program *built,
                                 kiln_capture *ret_capture);
 
 /* Implements kiln_device_ops' load. Returns KILN_MISS if the files have changed since the entry was
- * made, or since the source's revision. */
+ * made or since the source's revision was reported, or if this process folds constants
+ * differently. */
 kiln_status kilni_nvrtc_load(const kiln_nvrtc_device *device, const kiln_program_source *source,
                              const kiln_entry *entry, kilni_nvrtc_compiled_program **ret_built);

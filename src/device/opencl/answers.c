@@ -156,8 +156,8 @@ char *kilni_opencl_kernel_names(const cl_icd_dispatch *cl, cl_program program)
     return names;
 }
 
-/* Creates each kernel by its name. Intel's runtime creates all kernels at once only if the program
- * was built for all of its devices. Returns how many of @count were created. */
+/* Creates each kernel by its name. Intel's runtime creates all kernels in one call only if the
+ * program was built for all of its devices. Returns how many of @count were created. */
 static size_t create_by_name(const cl_icd_dispatch *cl, cl_program program, cl_kernel *ret_kernels,
                              size_t count)
 {

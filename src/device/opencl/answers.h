@@ -25,8 +25,8 @@ kiln_status kilni_opencl_answers_record(const cl_icd_dispatch *cl, cl_program pr
                                         cl_device_id device, void **ret_bytes, size_t *ret_size,
                                         char **ret_log);
 
-/* Returns the names of a program's kernels, separated by ';'. The caller frees the text. NULL: the
- * runtime did not answer, or memory ran out. */
+/* Returns the names of a program's kernels, separated by ';'. The caller frees the text. NULL or
+ * "": the runtime did not answer; NULL: memory ran out. */
 char *kilni_opencl_kernel_names(const cl_icd_dispatch *cl, cl_program program);
 
 /* Copies and decodes encoded answers and the log. Checks every length. Returns KILN_OK;

@@ -12,12 +12,12 @@
 #include <kiln/status.h>
 
 /* Takes everything that an entry needs from a built program: the binary, the recorded answers, the
- * log and the texts.
+ * log, and the descriptions of the device and the kernels.
  *
  * @device       a device for which the program was built
  * @ret_capture  [out] freed by the caller, with kiln_capture_done
- * Returns KILN_OK; KILN_E_UNSUPPORTED: the runtime returns no binary; KILN_E_NO_MEMORY. Blocks: as
- * long as the runtime's capture does. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the runtime returns no binary; KILN_E_NO_MEMORY. Blocks: on
+ * the runtime, which may take seconds to return the binary. */
 kiln_status kilni_opencl_capture(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
                                  kiln_capture *ret_capture);
 

@@ -34,8 +34,8 @@ kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_pro
                                    kilni_opencl_texts *ret_texts, kiln_key **ret_key,
                                    kiln_error *error);
 
-/* Make the complete key of a compile, and of a link of compiled programs. @inputs are the keys of
- * the compiled programs, in order. */
+/* Make the key of a compile, except for the files that it reads, and the complete key of a link of
+ * compiled programs. @inputs are the keys of the compiled programs, in order. */
 kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,
                                      const kiln_program_source *source,
                                      const kilni_opencl_headers *headers,

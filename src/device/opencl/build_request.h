@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request contains the inputs of a build whose result is too expensive to capture in the process
- * that built it. Another process repeats the build and captures the result. A request is stored as
- * an entry of a separate kind. The payload of this entry is the canonical encoding of a key, so
- * that the contents of the request are named and verified parts.
+ * A capture request, here called a request, contains the inputs of a build whose result is too
+ * expensive to capture in the process that built it. A different process repeats the build and
+ * captures the result. A request is stored as an entry of a separate kind. The payload of this
+ * entry is the canonical encoding of a key, so that the contents of the request are named and
+ * verified parts.
  */
 #pragma once
 
@@ -35,9 +36,8 @@ typedef struct kilni_opencl_described_build {
 kiln_status kilni_opencl_request_key(const kiln_key *const *keys, size_t count, kiln_key **ret_key);
 
 /* Makes the request. Returns KILN_OK; KILN_E_UNSUPPORTED: a device is a sub-device, or the working
- * directory has no name; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. Threads: any that may read the
- * environment.
- */
+ * directory has no name; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. Threads: any, while no thread
+ * changes the environment. */
 kiln_status kilni_opencl_request_new(const kilni_opencl_described_build *build,
                                      const kiln_key *request_key, kiln_entry **ret_request);
 

@@ -138,7 +138,7 @@ static const char *const without_file[] = {
 
 static bool names_no_file(const word *w)
 {
-    /* If a word with -W contains a comma, it passes words to other programs. */
+    /* A word that begins with -W and contains a comma passes words to other programs. */
     if (begins_with(w, "-W") && !memchr(w->text, ',', w->length)) {
         return true;
     }

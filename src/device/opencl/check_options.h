@@ -9,8 +9,8 @@
 
 /* @text   NULL: no options
  * @where  what @text is, for @error, such as "the options"
- * Returns KILN_OK; KILN_E_UNSUPPORTED: the inputs of an option are unknown, and @error names the
- * option. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the text cannot be parsed, or the inputs of an option are
+ * unknown, with the reason in @error. */
 kiln_status kilni_opencl_check_options(const char *text, const char *where, kiln_error *error);
 
 /* Does the same for the options of a link. Also refuses compiler options such as -I and -D, whose

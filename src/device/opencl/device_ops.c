@@ -13,8 +13,8 @@
 
 /* ---- the device ---- */
 
-/* Enough for the reads of a few thousand programs. If the reads of a program are forgotten, its
- * earlier descriptions belong to a past revision. */
+/* Enough for the reads of a few thousand programs. If the reads of a program are forgotten, the
+ * program gets a new revision. */
 #define KNOWN_READS_BYTES_MAX ((size_t)64 << 20)
 
 kiln_status kilni_opencl_device_begin(kilni_opencl_device *made, kiln_error *error)
@@ -78,8 +78,8 @@ typedef struct reading_source {
     kiln_digest digest;
 } reading_source;
 
-/* Returns KILN_OK: the source may read files; KILN_MISS: it reads none; KILN_E_UNSUPPORTED: it is
- * unknown whether the source reads files; KILN_E_NO_MEMORY. */
+/* Returns KILN_OK: the source may read files; KILN_MISS: it reads none; KILN_E_UNSUPPORTED: no key
+ * can be made, with the reason in @error; KILN_E_NO_MEMORY. */
 static kiln_status find_reading_source(const kilni_opencl_device *d,
                                        const kiln_program_source *source,
                                        reading_source *ret_source, kiln_error *error)
@@ -165,8 +165,8 @@ static cl_program prepare(const kilni_opencl_device *d, const kiln_program_sourc
     return program;
 }
 
-/* Returns KILN_E_BUILD only if the source itself causes the failure, because every caller gets that
- * result. */
+/* Returns KILN_E_BUILD only if the source, its options or its constants cause the failure, because
+ * all callers that wait for the build get that result. */
 static kiln_status status_of_build(cl_int error)
 {
     switch (error) {
@@ -211,7 +211,8 @@ static char *build_log(const kilni_opencl_device *d, cl_program program)
     return log;
 }
 
-/* Returns the program that a step made, or the log and status of its failure. */
+/* Returns the program that a build, compile or link made. If it failed, releases the program and
+ * returns the log and the status. */
 static kiln_status end_step(const kilni_opencl_device *d, cl_program program, cl_int error,
                             void **ret_program, char **ret_log)
 {
@@ -321,8 +322,8 @@ static kiln_status compile(void *device, const kiln_program_source *source, void
     return run(device, compile_now, source, ret_object, ret_log);
 }
 
-/* Forbids the capture of a linked program if the build of any of its objects read files: the entry
- * would not list those files. */
+/* Forbids the capture of a linked program if the compilation of any of its objects read files,
+ * because the entry would not list those files. */
 static kiln_status refuse_capture(const kilni_opencl_device *d, void *const *objects, size_t count,
                                   void *program)
 {
@@ -474,8 +475,8 @@ static void release_kernel(void *device, void *held_kernel)
     d->cl->clReleaseKernel(held_kernel);
 }
 
-/* Not used for a driver whose captures are expensive: asking it for the size of a binary is as
- * expensive as getting the binary. */
+/* Not used for a driver whose captures are expensive, because asking it for the size of a binary is
+ * as expensive as getting the binary. */
 static uint64_t program_bytes(void *device, void *program)
 {
     const kilni_opencl_device *d = device;

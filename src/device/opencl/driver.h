@@ -15,7 +15,8 @@
 
 typedef struct kilni_opencl_driver {
     kiln_key *parts;          /* "driver.file", "driver.math", "libm.unused" */
-    kilni_file_stamps stamps; /* of files found by name, which the driver may read at any time */
+    kilni_file_stamps stamps; /* of the files found by patterns, which the driver may read at any
+                               * time, and of the folders searched */
 } kilni_opencl_driver;
 
 /* Finds the libraries of this process and marks those that a platform's driver needs, as

@@ -95,9 +95,9 @@ static const char *const needed_variables[] = {
 
 /* Variables that are not passed to the process that repeats a build. They would make the build load
  * additional code, or make it keep its results in a different place, unsigned or without a limit.
- * The process that repeats the build sets these variables itself. This is not a list of what is
- * allowed, because the variables that may affect a compiler cannot be enumerated. So it prevents
- * accidents, but gives no protection from anyone who can write requests. */
+ * `kiln capture` passes its own settings of the store to that process instead. This is not a list
+ * of what is allowed, because the variables that may affect a compiler cannot be enumerated. So it
+ * prevents accidents, but gives no protection from anyone who can write requests. */
 static const char *const unwanted_variables[] = {
     "OPENCL_LAYERS", "LD_*", "!LD_LIBRARY_PATH", "GLIBC_TUNABLES", "KILN_*", "!KILN_KEY_ENV", NULL,
 };

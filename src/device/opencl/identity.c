@@ -54,7 +54,8 @@ static cl_int query_platform(const identification *i, cl_uint name, size_t size,
     return i->cl->clGetPlatformInfo(i->platform, name, size, value, ret_size);
 }
 
-/* Returns an answer of any size, followed by a zero byte; NULL: the query failed. */
+/* Returns an answer of any size, followed by a zero byte; NULL: the query failed, or memory ran
+ * out. */
 static char *get_answer(const identification *i, query_fn query, cl_uint name, const char *what,
                         size_t *ret_size)
 {
@@ -76,7 +77,7 @@ static char *get_answer(const identification *i, query_fn query, cl_uint name, c
 }
 
 /* Adds a part with the text that the query returns. Returns the text, which the caller frees; NULL:
- * the query failed. */
+ * the query failed, or memory ran out. */
 static char *add_text(const identification *i, query_fn query, cl_uint name, const char *part)
 {
     size_t size;

@@ -35,7 +35,8 @@ kiln_status kilni_opencl_add_identity(const cl_icd_dispatch *cl, cl_device_id de
  * and the calling thread's floating-point mode. Must be called for each build, because applications
  * set variables at run time.
  *
- * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: a name is too long for a key, or a file cannot be read, with
+ * the reason in @error; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_add_environment(const char *platform_name,
                                          const kilni_opencl_environment *more,
                                          kiln_key_builder *key, kiln_error *error);

@@ -11,8 +11,8 @@
 
 #include "device/loaded_libraries.h"
 
-/* Appends "driver.math" for each library that defines one of these functions, except for the libm
- * to which the driver is linked: the identity of that libm is a different part of the key. Appends
+/* Appends "driver.math" for each library whose functions of this kind the driver calls, except the
+ * libm to which the driver is linked, because that libm's identity is already in the key. Appends
  * "libm.unused" if libm does not use all of AVX, AVX2 and FMA, because the processor lacks one of
  * them or because GLIBC_TUNABLES masks it. Usually appends neither part.
  *

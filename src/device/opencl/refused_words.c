@@ -13,7 +13,7 @@ static const char *const words[] = {
     "__has_include", "__has_include_next", "__has_embed",
     /* These let macros make a #pragma. */
     "_Pragma", "__pragma",
-    /* These contain assembly. */
+    /* These introduce assembly. */
     "asm", "__asm", "__asm__",
     /* These read a file in a #pragma. The first of them reads only the file's time. */
     "dependency", "include_alias", "include_instead", "module", "hdrstop", "implementation",

@@ -21,8 +21,8 @@ const char *kilni_opencl_words_refusal(const kilni_words *words);
  * with the working directory. */
 bool kilni_opencl_words_ask_place(const kilni_words *words);
 
-/* Whether texts with these words ask whether a file exists. If a compiler knows the folder, it may
- * answer "no" without looking at the file. */
+/* Whether texts with these words ask whether a file exists. If a compiler knows that a path is a
+ * folder, it may answer "no" without looking at the path. */
 bool kilni_opencl_words_ask_existence(const kilni_words *words);
 
 /* Whether a build of texts with these words may read files. */

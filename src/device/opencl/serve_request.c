@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Serves a request: finds the device, checks that the same build is still possible, builds the
- * program, captures the results and stores them.
+ * Serves a capture request: finds the devices, checks that the same build is still possible, builds
+ * the program, captures the results and stores them.
  */
 #include <stdlib.h>
 #include <string.h>

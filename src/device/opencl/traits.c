@@ -9,7 +9,7 @@
 
 const char *const kilni_opencl_option_variables[] = {
     "POCL_EXTRA_BUILD_FLAGS",                                       /* PoCL */
-    "OPENCL_PROGRAM_COMPILE_OPTIONS",                               /* Intel, processors */
+    "OPENCL_PROGRAM_COMPILE_OPTIONS",                               /* Intel, CPUs */
     "AMD_OCL_BUILD_OPTIONS",                                        /* AMD */
     "AMD_OCL_BUILD_OPTIONS_APPEND",   "CLOVER_EXTRA_BUILD_OPTIONS", /* Mesa */
     "CLOVER_EXTRA_COMPILE_OPTIONS",   NULL,

@@ -11,9 +11,9 @@ typedef struct kilni_opencl_traits {
     const char *platform_name; /* CL_PLATFORM_NAME, exactly; NULL: any other driver */
     uint32_t capture_cost;     /* kiln_capture_cost */
 
-    /* If captures are expensive: the variable that turns off the driver's own cache. From that
-     * cache, another process can repeat a build quickly. NULL: the driver keeps no cache, so Kiln
-     * does not ask another process to repeat its builds. */
+    /* If captures are expensive: the variable that turns off the driver's own cache. That cache
+     * lets a different process repeat a build quickly. NULL: the driver keeps no cache, so Kiln
+     * does not ask a different process to repeat its builds. */
     const char *own_cache_switch;
 
     int counts_kernels;   /* CL_PROGRAM_REFERENCE_COUNT includes the program's kernels */

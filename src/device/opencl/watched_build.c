@@ -66,9 +66,9 @@ static bool matches_any(const char *const *patterns, const char *path)
     return false;
 }
 
-/* Whether a path does not count as read. This holds for the driver's temporary files; for the files
- * of the driver, which are in the key; and for the folder that LLVM queries once per process to
- * find out whether it can ask for the paths of open files. */
+/* Whether a path does not count as read. This applies to the driver's cache folder and its own
+ * files there; to the files of the driver, which are in the key; and to the folder that LLVM
+ * queries once per process to find out whether it can ask for the paths of open files. */
 static bool is_not_recorded(const void *user, const char *path)
 {
     const kilni_opencl_watched_build *build = user;

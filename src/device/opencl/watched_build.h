@@ -27,9 +27,9 @@ typedef struct kilni_opencl_watched_build {
 } kilni_opencl_watched_build;
 
 /* Begins to watch a build with these options, which may be NULL. Until
- * kilni_opencl_watched_build_end, records everything that this thread or a thread of the driver
- * reads in order to compile. If the build can't be watched, kilni_opencl_watched_build_finish
- * reports that.
+ * kilni_opencl_watched_build_end, records everything that the compiler's library reads on this
+ * thread and on threads that have no watched build of their own, such as the driver's. If the build
+ * can't be watched, kilni_opencl_watched_build_finish reports that.
  *
  * Threads: any. Blocks: on the loader; the first call in a process takes tens of milliseconds. */
 void kilni_opencl_watched_build_begin(kilni_opencl_watched_build *build, cl_platform_id platform,
@@ -45,8 +45,8 @@ void kilni_opencl_watched_build_end(void *watched);
  * @words      the words in the texts that were passed
  * @ret_reads  [out] for kilni_reads_hold; freed by the caller, with kilni_text_done
  * @ret_why    [out] static text
- * Returns KILN_OK; KILN_MISS: files changed meanwhile; KILN_E_UNSUPPORTED: the result can't be
- * kept; both with the reason in @ret_why; KILN_E_NO_MEMORY. Blocks: on reading. */
+ * Returns KILN_OK; KILN_MISS: files have changed since they were read; KILN_E_UNSUPPORTED: the
+ * result can't be kept; both with the reason in @ret_why; KILN_E_NO_MEMORY. Blocks: on reading. */
 kiln_status kilni_opencl_watched_build_finish(kilni_opencl_watched_build *build,
                                               const kilni_words *words, kilni_text *ret_reads,
                                               const char **ret_why);

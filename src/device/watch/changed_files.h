@@ -16,8 +16,8 @@
  * @ret_changed  [out] with KILN_MISS, a path that has changed, or the only folder in which the
  *                     result is valid; points into @encoded; for a path in the program's folder,
  *                     only its relative part; may be NULL
- * Returns KILN_OK; KILN_MISS: something has changed; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Threads:
- * any. Blocks: on reading files. */
+ * Returns KILN_OK; KILN_MISS: something has changed or cannot be checked; KILN_E_CORRUPT;
+ * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
 kiln_status kilni_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed);
 
 /* Visits each read. If the result is valid only in the folder of the program's name, visits that

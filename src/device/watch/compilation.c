@@ -10,8 +10,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_compilation *running;
 
 /* The compilation of this thread; NULL: the thread compiles nothing. Must be accessed without
- * holding the lock above: a thread's first access to this variable may need the loader's lock, and
- * the thread that holds the loader's lock may be waiting for the lock above. */
+ * holding the lock above, because a thread's first access to this variable may need the loader's
+ * lock, and the thread that holds the loader's lock may be waiting for the lock above. */
 static _Thread_local kilni_compilation *current;
 
 /* How many signal handlers have started to use a library, and whether one may still be running.

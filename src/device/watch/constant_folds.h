@@ -18,16 +18,16 @@ enum { KILNI_FOLDS_MAX = 4096 };
 /* Collects the folds of one compilation. Only one thread may use it at a time. */
 typedef struct kilni_folds kilni_folds;
 
-/* Must be called by the thread that compiles. All folds must happen in the floating-point mode that
- * this thread has at the time of the call. */
+/* Must be called by the thread that compiles. If a constant is folded in a different floating-point
+ * mode than this thread has now, the result of the compilation is not kept. */
 kiln_status kilni_folds_new(kilni_folds **ret_folds);
 void kilni_folds_free(kilni_folds **folds);
 
 /* Records a fold of the calling thread. */
 void kilni_folds_note(kilni_folds *folds, const kilni_fold *fold);
 
-/* Must be called once, after the compilation. The encoding of a set of folds does not depend on
- * their order.
+/* Encodes the folds. Must be called once, after the compilation. The encoding does not depend on
+ * the order in which the constants were folded.
  *
  * @ret_encoded  [out] for kilni_folds_hold; freed by the caller, with kilni_text_done
  * @ret_why      [out] static text

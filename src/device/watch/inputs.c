@@ -27,7 +27,7 @@ static bool is_any_option(const char *given, const char *const *names)
     return false;
 }
 
-/* Returns the option without its one or two dashes, or "" if it has none and is a value. */
+/* Returns the option without its one or two dashes, or "" if it has none, since it is a value. */
 static const char *name_of(const char *option)
 {
     const char *text = option + strspn(option, KILNI_OPTION_BLANKS);
@@ -48,8 +48,8 @@ static kiln_status add_options(const kilni_inputs *inputs, bool *ret_is_placed,
     return KILN_OK;
 }
 
-/* Also adds PWD: if it names the working directory, a compiler may use this spelling of the
- * path. */
+/* Also adds PWD, because a compiler may use this spelling of the path if PWD names the working
+ * directory. */
 static void add_working_directory(kiln_key_builder *key)
 {
     char *path = getcwd(NULL, 0);

@@ -99,7 +99,7 @@ static int observed_lstat(const char *path, struct stat *facts)
     return lstat(path, facts);
 }
 
-/* The C library's headers called these functions until version 2.33. */
+/* Before version 2.33, the C library's headers implemented stat and lstat with these functions. */
 static int observed_xstat(int version, const char *path, struct stat *facts)
 {
     (void)version;

@@ -16,7 +16,7 @@ typedef struct known_program {
     /* Changes with each revision, and each time the revision is returned while its reads are
      * unknown. */
     uint64_t mark;
-    char *reads; /* of the last compilation; NULL: unknown for this revision */
+    char *reads; /* of the last compilation or load; NULL: unknown for this revision */
     size_t size;
     const char *why;
     struct known_program *older, *newer;
@@ -186,8 +186,9 @@ static bool has_reads(const known_program *program, kiln_bytes reads)
            memcmp(program->reads, reads.data, reads.size) == 0;
 }
 
-/* Sets reads that differ from the present ones. If there are no present reads, the revision stays
- * the same, because it was right for every caller that received it. */
+/* Replaces the recorded reads with different ones, and begins a new revision. But if none are
+ * recorded and @reads is not empty, the revision stays the same, because it was right for every
+ * caller that received it. */
 static kiln_status set_reads(kilni_known_reads *known, known_program *program, kiln_bytes reads)
 {
     char *copy = reads.size > 0 ? malloc(reads.size) : NULL;
@@ -315,7 +316,8 @@ kiln_status kilni_known_reads_confirm(kilni_known_reads *known, const kiln_diges
     known_program *found = find_or_add(known, program);
     kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
     const bool is_same = found && has_reads(found, reads);
-    /* Whether the revision is unchanged, and was returned only to callers that saw these reads. */
+    /* Whether, since the mark was taken, the revision is unchanged, and only callers that saw these
+     * reads received it. */
     const bool is_seen_by_all = found && found->mark == mark && (is_same || !found->reads);
     if (found && !is_same) {
         status = set_reads(known, found, reads);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that a device's programs read when they were last compiled in this process. They
- * distinguish a program in memory from the same program made from different files.
+ * The files from which a device's programs were made when this process last compiled or loaded
+ * them. These files distinguish a program in memory from the same program made from different ones.
  *
  * A program has a revision number, which stays the same as long as the files that it read are
  * unchanged. When the files change, the revision becomes a number that the process has never used
@@ -54,9 +54,9 @@ kiln_status kilni_known_reads_begin_check(kilni_known_reads *known, const kiln_d
 /* Records that the reads of an entry hold.
  *
  * @revision  the revision for which the caller checked the entry; 0: none
- * Returns KILN_OK; KILN_MISS: the reads belong to a different revision; KILN_BUSY: the revision was
- * meanwhile returned to a different caller, which had not seen these reads, so the files may have
- * changed in between, and this caller must check them again; KILN_E_NO_MEMORY. Threads: any.
- * Blocks: never. */
+ * Returns KILN_OK; KILN_MISS: the reads belong to a different revision; KILN_BUSY: since
+ * kilni_known_reads_begin_check, the revision has changed, or a different caller that did not know
+ * these reads has received it; the files may have changed in between, so this caller must check
+ * them again; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 kiln_status kilni_known_reads_confirm(kilni_known_reads *known, const kiln_digest *program,
                                       uint64_t mark, uint64_t revision, kiln_bytes reads);

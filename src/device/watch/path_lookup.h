@@ -17,12 +17,13 @@
 
 enum { KILNI_FILE_DIGEST_BYTES = 32 };
 
-/* What a look-up asks for; stored values. */
+/* What a look-up asks for. Entries store these values. */
 typedef enum kilni_lookup {
     KILNI_LOOKUP_CONTENT = 1,
     KILNI_LOOKUP_LINK = 2, /* its target */
     KILNI_LOOKUP_REAL_PATH = 3,
-    KILNI_LOOKUP_REAL_NAMES = 4 /* the last components of the real path: as many as the path has */
+    KILNI_LOOKUP_REAL_NAMES = 4 /* the last components of the real path: as many as the path has
+                                 * after its last ".." */
 } kilni_lookup;
 
 typedef struct kilni_path_facts {
@@ -33,7 +34,7 @@ typedef struct kilni_path_facts {
     /* Of a file: */
     uint64_t size;
     unsigned char digest[KILNI_FILE_DIGEST_BYTES]; /* the BLAKE2b-256 of its content */
-    struct timespec changed;                       /* when its content or place last changed */
+    struct timespec changed;                       /* st_ctim, taken before it was read */
 } kilni_path_facts;
 
 /* Whether a file or a folder was found, so that it matters whether two paths lead to the same
@@ -50,7 +51,8 @@ typedef void kilni_content_fn(void *user, const void *bytes, size_t size);
  * @ret_facts   [out] on failure, may be partly written
  * @ret_target  [out] for KILN_FOUND_LINK: the target of a link, or the path without links
  * Returns KILN_OK, even if nothing exists at the path; KILN_E_UNSUPPORTED: what exists there cannot
- * be determined, or is neither a regular file nor a folder; KILN_E_CORRUPT: @lookup is an unknown
- * kind of look-up; KILN_E_NO_MEMORY. Blocks: on reading files. */
+ * be determined, is neither a regular file nor a folder, or is a file of more than 64 MiB;
+ * KILN_E_CORRUPT: @lookup is an unknown kind of look-up; KILN_E_NO_MEMORY. Blocks: on reading
+ * files. */
 kiln_status kilni_path_look_up(kilni_lookup lookup, const char *path, kilni_content_fn *scan,
                                void *user, kilni_path_facts *ret_facts, char ret_target[PATH_MAX]);

@@ -230,10 +230,11 @@ void kilni_reads_note_opened(kilni_reads *reads, const char *path)
     }
 }
 
-/* Compilers check whether PWD names the working directory, and if so use PWD as its path. If this
- * can affect results, the key contains PWD: for NVRTC, only results with debug information contain
- * the path; for OpenCL, see build_key.c. A file with this path is recorded nevertheless, because
- * compilers also open the files that they include. */
+/* Whether a path is the folder that PWD names. Queries of that folder need no record: compilers
+ * check whether PWD names the working directory, and if so use PWD as its path. If this can affect
+ * results, the key contains PWD: for NVRTC, only results with debug information contain the path;
+ * for OpenCL, see build_key.c. A file with this path is recorded nevertheless, because compilers
+ * also open the files that they include. */
 static bool is_folder_of_variable(const char *path)
 {
     const char *spelled = getenv("PWD");
@@ -331,8 +332,8 @@ bool kilni_reads_use_folder(const kilni_reads *reads)
 
 /* ---- the end of the compilation ---- */
 
-/* Whether no file was written or replaced since it was recorded, not even with the same content:
- * the compiler may have read a different content in between. */
+/* Whether no file has been written or replaced since it was recorded, not even with the same
+ * content, because the compiler may have read different content in between. */
 static bool are_untouched(const kilni_reads *reads)
 {
     bool all = true;
@@ -348,7 +349,8 @@ static bool are_untouched(const kilni_reads *reads)
     return all;
 }
 
-/* Makes the result valid only in the working directory, if any path leads through it. */
+/* Makes the result valid only in the working directory, if a path leads through it or the options
+ * may name it. Refuses the result if the process has changed to a different directory. */
 static void tie_to_working_folder(kilni_reads *reads)
 {
     const char *path = reads->working_folder.path;

@@ -6,7 +6,7 @@
  *
  * A path is recorded as the compiler passed it; a relative path is relative to the working
  * directory of the process that checks it. Kiln compares whether the path exists, what a file
- * contains, which paths lead to the same file or folder, and what is the target of a link that the
+ * contains, which paths lead to the same file or folder, and the target of each link that the
  * compiler read.
  */
 #pragma once
@@ -84,7 +84,7 @@ const kilni_words *kilni_reads_words(const kilni_reads *reads);
 /* Whether anything was recorded. */
 bool kilni_reads_has_any(const kilni_reads *reads);
 
-/* Whether a file that was read contains the folder of the program's name: see
+/* Whether a file that was read mentions the folder of the program's name: see
  * kilni_text_has_program_folder. */
 bool kilni_reads_mention_folder(const kilni_reads *reads);
 

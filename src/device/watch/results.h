@@ -2,8 +2,8 @@
  *
  * The content of an entry of a watched compilation: a few results of the same program, each with a
  * list of the files from which it was made, and a list of the constants that were folded. The list
- * of files also contains files that other threads read meanwhile, so several results may match.
- * Each of these is then right.
+ * of files may also contain files that other threads read during the compilation, so several
+ * results may match. Each of these is then right.
  */
 #pragma once
 
@@ -46,7 +46,7 @@ kiln_status kilni_results_decode(const kiln_entry *entry, kilni_results *ret_res
  * values.
  *
  * @name         of the program; may be NULL
- * @ret_result   [out] valid as long as the entry
+ * @ret_result   [out] valid as long as the entry is
  * @ret_changed  [out] with KILN_MISS, what has changed for the newest result, as kilni_reads_hold
  *                     or kilni_folds_hold reports it; not written if neither reports it; may be
  *                     NULL

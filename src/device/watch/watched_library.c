@@ -36,8 +36,9 @@ struct kilni_watched {
     import_slot imports[];
 };
 
-/* Guards the list of libraries. A thread must not call the loader while it holds this lock: another
- * thread that holds the loader's lock may be about to fork. */
+/* Guards the list of libraries. A thread must not call the loader while it holds this lock, because
+ * a thread that holds the loader's lock may be about to fork, and the fork handler takes this
+ * lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_watched *libraries;
 
@@ -372,7 +373,7 @@ kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, co
                : KILN_E_UNSUPPORTED;
 }
 
-/* The mark is read first, so that every slot that is restored afterwards changes it. */
+/* The mark is read first, so that the count differs from it if any slot is restored afterwards. */
 kiln_status kilni_watched_restore(kilni_watched *library, uint64_t *ret_mark)
 {
     for (;;) {

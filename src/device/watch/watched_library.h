@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A compiler's library whose calls of the C library are redirected to the functions of
+ * A compiler's library whose calls to the C library are redirected to the functions of
  * intercepted_calls.h and math_calls.h. Kiln stores the addresses of these functions in the table
  * through which this library, and no other, calls the C library.
  */
@@ -24,8 +24,8 @@ typedef struct kilni_watched kilni_watched;
  * fork handler takes. Blocks: on the loader. */
 kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_library);
 
-/* Does the same, but replaces only the calls by which the library reads files. Use this if the key
- * already contains everything that decides folded constants. */
+/* Does the same, but redirects only the calls by which the library reads files. Use this if the key
+ * already contains everything that affects the constants that the compiler folds. */
 kiln_status kilni_watched_find_reads(const struct link_map *map, kilni_watched **ret_library);
 
 /* Does the same as kilni_watched_find for the library whose entry point is at @address. Returns

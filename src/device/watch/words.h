@@ -30,7 +30,7 @@ enum { KILNI_WORDS_MAX = 28 };
 typedef struct kilni_word_list {
     const char *const *words;
     size_t count;
-    size_t pasted_count; /* ## may also assemble the first words, as many as this */
+    size_t pasted_count; /* ## may also assemble words, but only the first pasted_count of them */
     uint32_t of_pragmas; /* words that count only in a #pragma line, unless the texts contain one of
                             pragma_operators */
     uint32_t pragma_operators; /* words that let macros make a #pragma */

@@ -12,7 +12,7 @@
 
 typedef struct kilni_working_folder {
     char *path;    /* NULL: not found yet */
-    char *spelled; /* PWD, if it is a different path of the same folder; else NULL */
+    char *spelled; /* PWD, if it is a different path to the same folder; else NULL */
 } kilni_working_folder;
 
 /* Returns KILN_OK; KILN_E_UNSUPPORTED: the working directory has no path; KILN_E_NO_MEMORY. */
@@ -23,8 +23,8 @@ void kilni_working_folder_done(kilni_working_folder *folder);
 bool kilni_working_folder_contains(const kilni_working_folder *folder, const char *path);
 
 /* Whether options may name the working directory or a folder above it, other than as ".". Such
- * compilers search a folder only once, and compare by their names the folders that they know.
- * Returns true if in doubt.
+ * compilers search a folder only once, and recognize a folder that they know by its name. Returns
+ * true if in doubt.
  *
  * @options  without quotes */
 bool kilni_working_folder_is_named(const kilni_working_folder *folder, const char *options);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The variables that all profiles read. They concern this library, and have no counterpart in other
- * projects.
+ * The variables that all profiles read: this library's own, those of other tools' credentials
+ * (AWS_…, REDISCLI_AUTH), and those that name the user's folders.
  */
 #include <stdio.h>
 #include <string.h>

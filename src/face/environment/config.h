@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A configuration while it is read, and the functions with which profiles read it.
+ * A configuration, and the functions with which profiles read it from variables.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 
-/* A configuration while it is read, and as it is returned. */
+/* A configuration, both while variables are read into it and when it is returned. */
 typedef struct kilni_config {
     /* First, so that it has the configuration's address. Profiles set its numbers and switches; its
      * pointers, which point into the members below, are set last. */
@@ -47,8 +47,8 @@ typedef struct kilni_config_reader {
     kiln_status status;
 } kilni_config_reader;
 
-/* Returns the value of a variable; NULL if it is unset or empty, which means the same for all
- * variables of Kiln except KILN_SIGNING_KEY_FILE. */
+/* Returns the value of a variable; NULL if it is unset or empty. Unset and empty mean the same for
+ * all variables except KILN_SIGNING_KEY_FILE and its older name. */
 const char *kilni_config_value(const kilni_config_reader *reader, const char *name);
 
 /* Adds the line "NAME=value: expected; used". */

@@ -121,7 +121,8 @@ void kilni_config_read_text(kilni_config_reader *reader, const char *name, char 
     }
 }
 
-/* Warns about each of the first @count candidates that is set. All of these are relative. */
+/* Warns about each of the first @count candidates that is set. None of these names the same
+ * location in every working directory. */
 static void warn_of_relative(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
                              size_t count)
 {

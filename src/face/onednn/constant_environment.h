@@ -24,7 +24,7 @@ typedef struct kilni_constant_warnings {
  * piece adds a warning and changes nothing.
  *
  * @value     NULL: not set
- * @kinds     [in, out] the limits of each kind, from 0
+ * @kinds     [in, out] the limits of the KILNI_CONSTANT_KINDS kinds
  * @warnings  [in, out] */
 void kilni_constant_environment_read(const char *value, kilni_constant_limits *kinds,
                                      kilni_constant_warnings *warnings);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calls by which users set and read limits. Kiln reads the environment before the first of
- * these calls.
+ * The calls by which users set and read limits. The first of these calls begins by reading the
+ * environment.
  */
 #include <kiln/constant.h>
 

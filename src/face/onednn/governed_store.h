@@ -16,8 +16,8 @@
 typedef struct kilni_governed_store {
     kilni_held_store held; /* first, so that it has the address of the structure. When the writer is
                               closed, it closes the store */
-    /* The last release of a reference (memory order acquire) sees everything that was done with the
-     * store before all earlier releases (memory order release). */
+    /* Decrements acquire and release, so that the thread that releases the last reference sees
+     * everything that other threads did with the store before they released theirs. */
     _Atomic uint32_t references;
 } kilni_governed_store;
 
@@ -36,7 +36,7 @@ typedef struct kilni_governed_params {
 kiln_status kilni_governed_open(const kilni_governed_params *params,
                                 kilni_governed_store **ret_store, kiln_error *error);
 
-/* Trims an existing directory to its maximum size. Does not create a directory. Returns KILN_OK,
+/* Trims an existing directory to @params->max_bytes. Does not create a directory. Returns KILN_OK,
  * even if there is no directory or another process is trimming it; otherwise what kiln_store_open
  * and kiln_store_trim return. */
 kiln_status kilni_governed_trim(const kilni_governed_params *params);

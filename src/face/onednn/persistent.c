@@ -27,9 +27,10 @@ static struct {
     kiln_log log;
 
     kilni_governed_store *store; /* NULL: not open */
-    bool is_parents; /* the store was opened before a fork: its writer's thread is in the parent */
-    bool has_failed; /* the store cannot be opened with the present settings: requests do not try
-                        again */
+    bool is_parents; /* the store was opened before a fork, so its writer's thread is in the
+                        parent */
+    bool has_failed; /* the store could not be opened with the present settings, so requests do not
+                        try again */
     size_t contexts; /* number of contexts that use the source */
 } settings = {.policy = KILN_POLICY_FIFO};
 

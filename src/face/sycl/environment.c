@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profile sycl. Reads the variables of the DPC++ runtime's caches, with the runtime's defaults. If
- * the runtime would silently read a value as something else, Kiln adds a warning.
+ * Profile sycl. Reads the variables of the DPC++ runtime's caches. docs/configuration.md lists the
+ * defaults, and where they differ from the runtime's. If a value is wrong, Kiln uses the default
+ * and adds a warning, even if the runtime would silently use some other value.
  */
 #include "base/size.h"
 #include "face/environment/config.h"

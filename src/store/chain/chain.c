@@ -81,7 +81,7 @@ static bool is_filled(const kilni_tier *tier, const kilni_tier *source)
 
 /* Puts an entry into those of the first @count tiers that accept it. Returns KILN_OK if a tier has
  * stored it; KILN_EXISTS if no tier has, but a tier has the entry in a newer format; else the
- * failure of the first tier that was asked.
+ * failure of the first tier that was asked; KILN_E_IO if none was.
  *
  * @source  the tier in which the entry was found; NULL: the entry is new */
 static kiln_status put_into(kilni_chain *chain, size_t count, const kilni_tier *source,
@@ -274,8 +274,9 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return kilni_u64_add(a, b, &sum) ? sum : KILN_UNLIMITED;
 }
 
-/* Adds up the sizes of all tiers. The totals are those of the first tier that has any, which is
- * where chain_add_stats puts them. The limits of tiers without totals are not added. */
+/* Adds up the sizes of all tiers. The totals are those of the first tier that keeps any. If that
+ * tier is read-only, chain_add_stats puts counters into a later one. The limits of tiers without
+ * totals are not added. */
 static kiln_status chain_stat(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat)
 {
     kilni_chain *chain = chain_of(store);
@@ -429,8 +430,8 @@ static const kilni_store_ops chain_ops = {
     .last_miss = chain_last_miss,
 };
 
-/* Copies the path of the key file, which is needed when the tier is opened later. A path that is an
- * option of the URL needs no copy, since the location contains it. */
+/* Copies the path of the key file, because the tier may be opened after the caller has freed it.
+ * The location contains all other texts that the tier needs. */
 static kiln_status keep_key_file(kilni_tier *tier, kiln_error *error)
 {
     kilni_store_options *options = &tier->where.options;

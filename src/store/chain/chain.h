@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A chain of stores, "a|b|c". A look-up asks one tier after the other, and copies an entry that it
- * finds to the tiers above. A put writes to all tiers that accept the entry. A tier's capabilities
- * decide which calls it gets, not its engine.
+ * A chain of stores, "a|b|c". A look-up asks one tier after another, and copies an entry that it
+ * finds to the tiers above. A put writes to all tiers that accept the entry. A tier's capabilities,
+ * not its engine, decide which calls it gets.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ typedef struct kilni_chain {
 } kilni_chain;
 
 /* Opens every tier that can be opened. Statuses as kiln_store_open. If no tier can be opened, fails
- * with the first tier's status that is not KILN_MISS, or with KILN_MISS.
+ * with the first status of a tier that is not KILN_MISS, or with KILN_MISS if there is none.
  *
  * @engines  as kilni_location_parse */
 kiln_status kilni_chain_open(const char *location, const kiln_store_params *params,

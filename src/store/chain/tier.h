@@ -41,13 +41,13 @@ kiln_store *kilni_tier_peek(kilni_tier *tier);
 /* Records whether a call of the tier's store failed. Returns @status. */
 kiln_status kilni_tier_note(kilni_tier *tier, kiln_status status);
 
-/* Returns the tier's capabilities (KILNI_STORE_…), also while it is not open. */
+/* Returns the tier's capabilities (KILNI_STORE_…), even while it is not open. */
 uint32_t kilni_tier_capabilities(const kilni_tier *tier);
 
 /* Whether the chain puts entries into this tier, and removes entries from it. */
 bool kilni_tier_is_written(const kilni_tier *tier);
 
-/* Whether the tier returns only entries that are signed by a key that it believes. */
+/* Whether the tier returns only entries that are signed with a key that it trusts. */
 bool kilni_tier_is_authenticated(const kilni_tier *tier);
 
 /* Whether entries that are put into the tier get this machine's signature. A server whose entries

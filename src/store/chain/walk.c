@@ -160,7 +160,8 @@ static int visit_copy(void *user, kiln_item *item)
     return walk->has_ended || walk->status != KILN_OK;
 }
 
-/* Walks through each tier. A tier that fails is skipped, and its status is returned at the end. */
+/* Walks through each tier. A tier that fails is skipped, and the first failure is returned at the
+ * end. */
 static kiln_status walk_tiers(chain_walk *walk, walk_fn *each)
 {
     kiln_status first_failure = KILN_OK;

@@ -13,7 +13,8 @@
  *     v1/ab/.tmp-…          an entry that is being written or removed
  *
  * The other layouts have two files for each entry (file_pair.h). All names are made here, and all
- * files are reached through the directory's descriptor. Readers take no lock. See docs/layouts.md.
+ * files are reached through the directory's descriptor. Readers of entries take no lock. See
+ * docs/layouts.md.
  */
 #pragma once
 
@@ -95,8 +96,8 @@ bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, s
  * @aside  [out] of KILNI_DIR_PATH_SIZE bytes */
 void kilni_dir_aside_name(const char *name, char *aside);
 
-/* Whether a name in a shard is that of an entry, whose digest is then returned; of a temporary; of
- * a file that was set aside, which is also a temporary. */
+/* Whether a name in a shard is that of an entry (whose digest is then returned), of a temporary, or
+ * of a file that was set aside, which counts as a temporary, too. */
 bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_digest);
 bool kilni_dir_is_temporary_name(const char *name);
 bool kilni_dir_is_aside_name(const char *name);
@@ -112,10 +113,10 @@ typedef struct kilni_path_rules {
 } kilni_path_rules;
 
 /* Opens a directory, component by component, and checks each by its descriptor. The directory
- * itself must belong to this user, must not be a symbolic link, and must not be writable by others.
- * The directories and links above it must belong to this user or to root. These directories must
- * not be writable by everybody, unless they are sticky. Missing components are created with mode
- * 0700 if @entrance allows that.
+ * itself must belong to this user (or to root, if the store is read-only), must not be a symbolic
+ * link, and must not be writable by others. The directories and links above it must belong to this
+ * user or to root. These directories must not be writable by everybody, unless they are sticky.
+ * Missing components are created with mode 0700 if @entrance allows that.
  *
  * @ret_made  whether the last component was created */
 kiln_status kilni_dir_enter(const char *path, const kilni_path_rules *entrance, int *ret_directory,
@@ -151,8 +152,8 @@ void kilni_dir_close_root(kilni_dir *dir);
 
 /* ---- shard.c: the folders below the directory ---- */
 
-/* Whether a folder below the directory may be used. It must belong to this user, and nobody else
- * may write it. */
+/* Whether a folder below the directory may be used. It must belong to this user (or to root, if the
+ * store is read-only), and nobody else may write to it. */
 bool kilni_dir_trusts_folder(const kilni_dir *dir, const struct stat *stat);
 
 /* As kilni_dir_trusts_folder, for an open folder. Returns KILN_OK; KILN_E_DENIED; else as
@@ -168,7 +169,7 @@ kiln_status kilni_dir_open_folder(const kilni_dir *dir, const char *path, int fl
                                   int *ret_folder);
 kiln_status kilni_dir_open_shard(const kilni_dir *dir, unsigned shard, int flags, int *ret_folder);
 
-/* Creates a shard, and the folders above it if they are missing. Returns KILN_OK, also if the shard
+/* Creates a shard, and the folders above it if they are missing. Returns KILN_OK, even if the shard
  * exists; else as kilni_dir_open_folder and kilni_dir_write_status. */
 kiln_status kilni_dir_make_shard(kilni_dir *dir, unsigned shard);
 
@@ -178,8 +179,8 @@ void kilni_dir_remove_empty_shard(const kilni_dir *dir, unsigned shard);
 /* ---- entry_file.c: files that may hold an entry ---- */
 
 /* Opens a file that may hold an entry, and checks it: it must be a regular file that belongs to
- * this user and that nobody else may write. Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO;
- * KILN_E_NO_MEMORY. */
+ * this user (or to root, if the store is read-only) and that nobody else may write. Returns
+ * KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
                                 int *ret_file, struct stat *ret_stat);
 
@@ -209,7 +210,7 @@ uint64_t kilni_dir_disk_bytes(const struct stat *stat);
 /* ---- last_use.c: when an entry was used ---- */
 
 /* Records a use: sets the file's mtime to the present time, unless it was last set less than the
- * store's interval ago. */
+ * store's interval ago, or the store is read-only. */
 void kilni_dir_record_use(const kilni_dir *dir, int file, const struct stat *stat);
 
 /* ---- temporary.c ---- */
@@ -239,8 +240,8 @@ kiln_status kilni_dir_publish_temporary(int directory, const char *path, const c
  * and so might be one. Such files are kept. */
 bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *stat);
 
-/* Whether the file at a path may be removed. An entry of a newer format may not be removed, nor a
- * file that cannot be opened or read. */
+/* Whether the file at a path may be removed. An entry of a newer format may not, nor a file that
+ * cannot be read because of an error. A file that is missing or not trusted (KILN_E_DENIED) may. */
 bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path);
 
 /* Returns the status for the errno of a failed removal: KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
@@ -254,7 +255,7 @@ typedef struct kilni_dir_held {
 } kilni_dir_held;
 
 /* Opens the file at a path, so that the caller can examine it and then remove exactly this file.
- * Returns KILN_OK, also if the file is not trusted; else as kilni_dir_open_file. */
+ * Returns KILN_OK, even if the file is not trusted; else as kilni_dir_open_file. */
 kiln_status kilni_dir_hold(const kilni_dir *dir, int directory, const char *path,
                            kilni_dir_held *ret_held);
 void kilni_dir_release(kilni_dir_held *held);
@@ -316,8 +317,9 @@ kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_d
 /* ---- pending.c: changes that are not in the totals yet ---- */
 
 /* Applies a change and all pending changes to the store's statistics file, and lets the layout
- * record the new size. Returns KILN_BUSY if the file's lock was not free: the change is then
- * pending, but if it is a recount, it is lost; else as kilni_totals_change_file. */
+ * record the new size. Returns KILN_BUSY if the file's lock was not free, now or recently; the
+ * change is then pending, unless it is a recount, which is lost. Other statuses as
+ * kilni_totals_change_file. */
 kiln_status kilni_dir_change_totals(kilni_dir *dir, const kilni_totals_change *change,
                                     kilni_totals *ret_totals);
 
@@ -374,9 +376,9 @@ kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found,
 /* Returns the layout of the files that a walk finds in a shard. */
 const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, unsigned shard);
 
-/* Visits every regular file whose name is one that the store uses for entries and temporaries. A
- * shard that cannot be read or is not trusted is skipped, and its status is returned at the end.
- * Returns KILN_OK; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
+/* Visits every regular file whose name is one that the store uses for entries and temporaries.
+ * Shards that cannot be read or are not trusted are skipped, and the first failure is returned at
+ * the end. Returns KILN_OK; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
 
 /* The position of a walk: the offset in the topmost folder and in each folder on the way down, and
@@ -417,16 +419,16 @@ kiln_status kilni_dir_trim(kiln_store *store, const kiln_trim_params *params,
  * has room. */
 bool kilni_dir_has_room(kilni_dir *dir, uint64_t size, uint64_t replaced);
 
-/* Called at the end of a put. Does a slice of a trim if the store is too large, if a trim is in
- * progress, or if the last trim was a day ago. */
+/* Called at the end of a put. Does one or more slices of a trim if the store is too large, if a
+ * trim is in progress, or if the last survey was at least a day ago. */
 void kilni_dir_trim_after_put(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown);
 
-/* Begins to count a store whose size is not known; later puts continue the count. For a store that
- * does not evict, does as many slices at once as a single put does at most. */
+/* Begins to count a store whose size is not known; later puts continue the count. If the store does
+ * not evict, does up to as many slices now as the largest put may do. */
 void kilni_dir_begin_count(kilni_dir *dir);
 
 /* Called before a store is closed. For a short time, continues a trim, or removes expired entries
- * if the last survey was an hour ago. */
+ * if the last survey was at least an hour ago. */
 void kilni_dir_trim_before_close(kilni_dir *dir);
 
 /* ---- update_totals.c: changes of the totals ---- */

@@ -53,9 +53,10 @@ void kilni_pair_payload_name(const kilni_dir *dir, uint32_t number, char *name);
 /* Writes the name of a number's own folder, in layouts that have such folders. */
 void kilni_pair_slot_name(uint32_t number, char *name);
 
-/* Whether a number's files are in a folder that is not a symbolic link, that belongs to this user,
- * and that nobody else may write. This must be checked before files in that folder are listed, put
- * or removed. After the check, only processes of this user could replace the folder with a link. */
+/* Whether a number's own folder is not a symbolic link and is trusted (kilni_dir_trusts_folder);
+ * true in layouts without such folders. This must be checked before files in that folder are
+ * listed, put or removed. After the check, only processes of this user could replace the folder
+ * with a link. */
 bool kilni_pair_is_slot_real(const kilni_dir *dir, int folder, uint32_t number);
 
 /* Whether a name is a hash. */
@@ -98,14 +99,15 @@ typedef void kilni_pair_temporary_fn(void *user, const char *name);
  *
  * @visit_temporary  may be NULL
  * @ret_list         [out] the caller must release it with kilni_pair_list_done
- * Returns KILN_OK; KILN_MISS: the folder no longer exists; KILN_E_IO; KILN_E_NO_MEMORY. */
+ * Returns KILN_OK; KILN_MISS: the folder no longer exists; KILN_E_DENIED; KILN_E_IO;
+ * KILN_E_NO_MEMORY. */
 kiln_status kilni_pair_list_read(const kilni_dir *dir, int folder,
                                  kilni_pair_temporary_fn *visit_temporary, void *user,
                                  kilni_pair_list *ret_list);
 void kilni_pair_list_done(kilni_pair_list *list);
 
 /* Whether a number's key half contains a key. Returns KILN_OK; KILN_MISS: it contains a different
- * key, or does not exist; KILN_E_NO_MEMORY. */
+ * key, does not exist, or cannot be used; KILN_E_NO_MEMORY. */
 kiln_status kilni_pair_compare_key(const kilni_dir *dir, int folder, uint32_t number,
                                    const kiln_key *key);
 

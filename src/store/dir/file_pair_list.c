@@ -48,8 +48,8 @@ static void sort_and_merge(kilni_pair_list *list)
     list->count = last + 1;
 }
 
-/* Whether a file may exist. If this is not known, returns true: the caller finds out when it opens
- * the file. */
+/* Whether a file may exist. If this is not known, returns true, because the caller finds out when
+ * it opens the file. */
 static bool may_be_there(int folder, const char *name)
 {
     struct stat stat;

@@ -145,9 +145,10 @@ static void unclaim(const pair_put *put)
                               &put->claimed);
 }
 
-/* Checks that the claimed number is the lowest one that is claimed for the key: all writers of a
- * key must use that number. Another writer of the key may have claimed a lower number, which became
- * free in the meantime. If so, releases this put's number and returns KILN_BUSY. */
+/* Checks that the claimed number is the lowest one that is claimed for the key, because all writers
+ * of a key must use the same number. A lower number may have become free in the meantime, and
+ * another writer of the key may have claimed it. If so, releases this put's number and returns
+ * KILN_BUSY. */
 static kiln_status agree_on_number(pair_put *put)
 {
     kilni_pair_list list;

@@ -163,8 +163,8 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
         walk->depth--;
     }
     kilni_os()->close(folder);
-    /* Folders of level 0 are kept: an empty folder with the name of a backend may belong to another
-     * program. */
+    /* Folders of level 0 are kept, because an empty folder with the name of a backend may belong to
+     * another program. */
     if (!walk->visit && level > 0) {
         kilni_os()->unlinkat(parent, name, AT_REMOVEDIR);
     }

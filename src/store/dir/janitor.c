@@ -373,7 +373,7 @@ static void survey(kilni_janitor *j)
     }
 }
 
-/* ---- rank: finds one digit after the other, and reads the summary once for each ---- */
+/* ---- rank: finds one digit after another, and reads the summary once for each ---- */
 
 static bool is_newest(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
                       const kilni_dir_record *record)

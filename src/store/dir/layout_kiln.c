@@ -94,8 +94,8 @@ static kiln_status kiln_contains(kiln_store *store, const kiln_key *key)
 }
 
 /* Examines the file that a put will replace. Returns KILN_OK: there is no file, or the file may be
- * replaced; KILN_EXISTS: the file may not be replaced; KILN_E_IO, KILN_E_NO_MEMORY: this could not
- * be found out. */
+ * replaced; KILN_EXISTS: the file may not be replaced; KILN_E_IO, KILN_E_NO_MEMORY: the file could
+ * not be examined. */
 static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const char *name,
                                      kilni_dir_incumbent *ret_incumbent)
 {
@@ -127,8 +127,8 @@ static kiln_status publish(const kilni_dir *dir, int folder, const char *name, k
 typedef struct written_entry {
     uint64_t disk_bytes;
     kilni_dir_incumbent replaced;
-    bool is_declined; /* the entry that exists may not be replaced: this is not a failure, and no
-                         warning is logged */
+    bool is_declined; /* the store is full, or the file that exists may not be replaced or could not
+                         be examined; no warning is logged */
 } written_entry;
 
 /* Puts an entry into its shard. Statuses as kiln_store_put; KILN_MISS: the shard no longer exists.

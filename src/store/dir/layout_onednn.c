@@ -33,8 +33,8 @@ static bool holds_a_size(int file)
     return digits == count || (digits + 1 == count && text[digits] == '\n');
 }
 
-/* Whether a file with the name of the size file may be replaced: it does not exist, or Kiln wrote
- * it. */
+/* Whether the size file may be replaced, which is so if it does not exist, is empty, or contains
+ * only a number. */
 static bool may_replace(const kilni_dir *dir)
 {
     int file;

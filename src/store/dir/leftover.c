@@ -9,8 +9,8 @@
 #define LEFTOVER_AGE_S 3600
 #define DAY_S 86400
 
-/* Whether a time is recent. A time that is more than a day in the future is not: the clock that set
- * it was wrong. */
+/* Whether a time is recent. A time that is more than a day in the future is not, because it comes
+ * from a wrong clock. */
 static bool is_recent(int64_t now_s, int64_t time_s)
 {
     return now_s - time_s < LEFTOVER_AGE_S && time_s - now_s <= DAY_S;

@@ -9,6 +9,6 @@
 
 #include "store/dir/dir.h"
 
-/* Whether a temporary, or a file that was set aside, is older than an hour and its writer has
- * ended. A running writer holds a lock on its file. */
+/* Whether a temporary, a file that was set aside, or half of a pair is older than an hour and no
+ * running writer holds a lock on it. */
 bool kilni_dir_is_leftover(const kilni_dir_found *found);

@@ -35,9 +35,9 @@ int kilni_dir_root(const kilni_dir *dir)
     return open_root_of(dir)->directory.file;
 }
 
-/* Makes all further operations in a lost directory fail. The number of the lost descriptor may
- * belong to the application by now, so it must not be used any more. If another thread has reopened
- * the directory in the meantime, the open root of that thread stays. */
+/* Makes operations in a lost directory fail until a later call has reopened it. The number of the
+ * lost descriptor may belong to the application by now, so it must not be used any more. If another
+ * thread has reopened the directory in the meantime, the root that it opened stays. */
 static void abandon_root(kilni_dir *dir, kilni_dir_open_root *lost)
 {
     atomic_compare_exchange_strong_explicit(&dir->open_root, &lost, &nowhere, memory_order_release,
@@ -224,10 +224,9 @@ kiln_status kilni_dir_start(kilni_dir *dir, kiln_error *error)
 }
 
 /* The ID of the process in which a thread is reopening a directory; 0: none. Only one thread does
- * so at a time, and calls that other threads make during that time fail. A child that was forked
- * during that time finds the parent's ID here, which shows that none of its own threads is
- * reopening a directory. The store (release) at the end pairs with the exchange (acquire) at the
- * next beginning. */
+ * so at a time, and attempts by other threads during that time fail. A child that was forked during
+ * that time finds the parent's ID here, which shows that none of its own threads is reopening a
+ * directory. The release at the end pairs with the acquire at the next beginning. */
 static _Atomic pid_t reopening;
 
 static bool begin_reopening(void)

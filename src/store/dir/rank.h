@@ -12,7 +12,8 @@
 typedef struct kilni_dir_ranking {
     uint32_t policy;       /* KILN_POLICY_… */
     int64_t now_s;         /* the time of the ranking */
-    uint64_t resolution_s; /* times of use that differ by less than this count as equal */
+    uint64_t resolution_s; /* policy "cost" adds this to each age, since the order of uses within
+                              that time is not known */
     uint64_t max_age_s;    /* entries unused for longer are removed in any case; 0: none */
 } kilni_dir_ranking;
 

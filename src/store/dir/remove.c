@@ -13,9 +13,9 @@
  * removers do not touch that name. Only writers create files of that name then, and these files are
  * newer than the file that was set aside. So a new file is lost only if an even newer one replaces
  * it, with one exception: if the remover has set a new file aside, readers do not find that file
- * until it is renamed back, and the file is lost if the remover is killed before. After that, no
- * process can remove a file of that name until a trim has removed the file that the killed process
- * set aside.
+ * until it is renamed back, and the file is lost if the remover is killed before that. After such a
+ * kill, no process can remove a file of that name until a trim has removed the file that the killed
+ * process set aside.
  *
  * A file is identified by its device and its inode number. That number may be used again as soon as
  * the file is removed. So either a descriptor of the file stays open from the examination to the

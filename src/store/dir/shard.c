@@ -2,7 +2,7 @@
  *
  * Opens the folders below the directory. Each folder is opened without following symbolic links and
  * checked by its descriptor, and its files are accessed through that descriptor. So every operation
- * uses the folder that was checked, and never a folder that other users may write.
+ * uses the folder that was checked, and never a folder to which other users may write.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -49,7 +49,7 @@ typedef struct kilni_dir_summary {
 /* Appends @records as one segment and empties them. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_summary_append(kilni_dir_summary *summary, kilni_dir_records *records);
 
-/* Writes the bytes in memory to the file. Returns KILN_OK, also if there is no file; KILN_E_FULL;
+/* Writes the bytes in memory to the file. Returns KILN_OK, even if there is no file; KILN_E_FULL;
  * KILN_E_IO. */
 kiln_status kilni_dir_summary_flush(kilni_dir_summary *summary);
 

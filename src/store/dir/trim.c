@@ -2,7 +2,7 @@
  *
  * Decides when a store is trimmed, and saves the state of a trim between its slices. The state is
  * in a folder of the store, which only one process at a time uses. A trim that a caller waits for
- * is done at once, and keeps its state in memory.
+ * is done in one go, and keeps its state in memory.
  */
 #include <endian.h>
 #include <errno.h>
@@ -17,12 +17,14 @@
 
 #define FOLDER_NAME "janitor"
 #define FOLDER KILNI_DIR_VERSION "/" FOLDER_NAME
-#define JOB "job"         /* the progress of the present trim */
-#define SUMMARY "summary" /* the last complete one; its mtime is when the last survey ended */
-#define NEXT "next"       /* the summary that is being written */
-#define STUCK "stuck"     /* the store's size after the last trim, if it was above the limit */
+#define JOB "job" /* the progress of the present trim */
+/* The last complete summary. Its mtime is when the last survey ended, or when it began if it wrote
+ * no summary. */
+#define SUMMARY "summary"
+#define NEXT "next"   /* the summary that is being written */
+#define STUCK "stuck" /* the store's size after the last trim, if it was above the limit */
 
-#define SLICE_NS 4000000u /* the last step may exceed this */
+#define SLICE_NS 4000000u /* the last step may take a slice beyond this */
 #define TIME_AT_CLOSE_NS 50000000u
 #define DAY_S 86400
 #define HOUR_S 3600
@@ -81,7 +83,8 @@ static int open_folder(const kilni_dir *dir)
     return open_folder_there(dir);
 }
 
-/* Opens a file. Returns -1 unless it is a regular file that belongs to this user. */
+/* Opens a file. Returns -1 unless it is a regular file that belongs to this user and that nobody
+ * else may write. */
 static int open_own(const kilni_dir *dir, int folder, const char *name, int flags)
 {
     const int file = kilni_file_open_or_make(folder, name, flags);
@@ -157,7 +160,7 @@ static bool is_stuck(kilni_dir *dir)
            (stat.bytes <= left || stat.bytes - left < limit_of(dir));
 }
 
-/* ---- at once ---- */
+/* ---- in one go ---- */
 
 /* @flags  KILN_TRIM_…, which the job does not contain */
 static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32_t flags,
@@ -390,8 +393,9 @@ static bool note_survey(const kilni_dir *dir)
 }
 
 /* Does a slice of a trim. If the file system has no locks, or if the trim's files cannot be
- * written, for example on a full disk, the whole trim is done at once. In that case, if @makes_room
- * is false, a trim is done only once a day, by the process that first records its beginning. */
+ * written, for example on a full disk, the whole trim is done in one go. In that case, if
+ * @makes_room is false, a trim is done only once a day, by the process that first records its
+ * beginning. */
 static kiln_status trim_a_slice(kilni_dir *dir, bool makes_room, bool *ret_is_done)
 {
     kilni_lock lock;

@@ -44,8 +44,8 @@ struct kilni_http_client {
     void *owned;
     kilni_breaker breaker;
 
-    /* The handle has one reference, and each request one. The decrement is a release and an
-     * acquire: the thread that frees the client sees all changes by other threads. */
+    /* The handle holds one reference, and so does each request. A decrement is both a release and
+     * an acquire, so the thread that frees the client sees all changes by other threads. */
     _Atomic unsigned references;
     /* The process in which the client was last used, and whose I/O thread may therefore refer to
      * the client. All calls have returned when the client is closed, so every access is relaxed. */
@@ -291,8 +291,8 @@ static kilni_http_request *answered(kilni_http_owner *owner, kilni_http_connecti
 }
 
 /* Whether a request may be repeated on a new connection. There are two reasons to repeat it. A
- * server closes connections that were idle for long. A request that no server has received may be
- * sent to the next address. */
+ * server may have closed a connection that was idle for a long time. A request that no server has
+ * received may be sent to the next address. */
 static bool may_resend(const kilni_http_client *client, const kilni_http_end *how,
                        kilni_http_request *request)
 {

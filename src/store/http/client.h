@@ -20,7 +20,7 @@ typedef struct kilni_http_settings {
     const char *host; /* a name or an address */
     uint16_t port;
     const kilni_tls_settings *tls; /* NULL: connections are not encrypted */
-    uint64_t connecting_ns;        /* before a connection can be used */
+    uint64_t connecting_ns;        /* how long connecting may take in all */
     uint64_t new_answer_ns;        /* before an answer, if no answer came within the last minute */
     uint64_t answer_ns;            /* before an answer, if one came within the last minute */
     uint64_t put_answer_ns;        /* before the answer to a put, after all of it was sent */
@@ -29,9 +29,9 @@ typedef struct kilni_http_settings {
 
 /* Does not connect.
  *
- * @settings  copied, but the objects to which its pointers refer must outlive the client
+ * @settings  copied, and so is *tls; the texts to which they point must outlive the client
  * @owned     the client frees it with free() when the client itself is freed, so it may contain
- *            these objects
+ *            these texts
  * Returns KILN_OK; KILN_E_NO_MEMORY, and @owned still belongs to the caller. */
 kiln_status kilni_http_client_new(const kilni_http_settings *settings, void *owned,
                                   kilni_http_client **ret_client);
@@ -50,9 +50,9 @@ kiln_status kilni_http_client_prepare(kilni_http_client *client, unsigned lane,
  * KILN_E_UNAUTHENTICATED: the server's certificate is not accepted; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_http_client_ask(kilni_http_client *client, kilni_http_request *request);
 
-/* Returns why the server could not be contacted the last time that this failed. */
+/* Returns the reason for the last failure to contact the server. */
 kilni_server_fault kilni_http_client_fault(const kilni_http_client *client);
 
-/* Does not contact the server for this time, because it has reported that it cannot answer now, or
- * that it refuses this user. */
+/* Keeps all callers from contacting the server for this time, because it has reported that it
+ * cannot answer now, or that it refuses this user. */
 void kilni_http_client_rest(kilni_http_client *client, uint64_t duration_ns);

@@ -22,7 +22,8 @@ struct kilni_http_connection {
     bool is_connected;
     bool was_answered;
     uint64_t connecting_ns; /* how long connecting may take */
-    uint64_t active_ns;     /* when the server last sent or received something, or got a request */
+    uint64_t active_ns;     /* when bytes were last sent or received, or an idle connection got a
+                               request */
     kilni_http_request *request; /* NULL: it is idle */
     unsigned char buffer[BUFFER_SIZE];
 };
@@ -59,8 +60,8 @@ static uint64_t patience_of(const kilni_http_connection *connection)
                                                  : connection->request->patience_ns;
 }
 
-/* Returns when the connection is closed unless bytes arrive before. If a server keeps sending but
- * never completes an answer, the connection is closed shortly after the deadline. */
+/* Returns when the connection is closed unless bytes arrive before then. If a server keeps sending
+ * but never completes an answer, the connection is closed shortly after the deadline. */
 static uint64_t end_of_patience(const kilni_http_connection *connection)
 {
     const uint64_t silent_ns = connection->active_ns + patience_of(connection);
@@ -94,8 +95,8 @@ static void expect_answer(kilni_http_connection *connection, kilni_http_request 
 
 /* ---- sending ---- */
 
-/* Sends as much of the request as can be sent at once. Returns KILN_OK; KILN_E_IO; KILN_E_DENIED.
- */
+/* Sends as much of the request as it can without blocking. Returns KILN_OK; KILN_E_IO;
+ * KILN_E_DENIED. */
 static kiln_status send_request(kilni_http_connection *connection)
 {
     kilni_http_request *request = connection->request;

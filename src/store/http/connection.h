@@ -38,7 +38,7 @@ typedef struct kilni_http_owner {
 /* Begins to connect, and then sends the request. On success, the request belongs to the connection.
  *
  * @tls            NULL: the connection is not encrypted
- * @connecting_ns  how long the server may be silent before the connection can be used
+ * @connecting_ns  how long it may take until the connection can be used
  * Returns KILN_OK; KILN_E_IO; KILN_E_NO_MEMORY; statuses of kilni_tls_new. */
 kiln_status kilni_http_connection_new(kilni_http_owner *owner, const kilni_address *address,
                                       const kilni_tls_settings *tls, uint64_t connecting_ns,

@@ -11,7 +11,7 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* ---- who asks ---- */
+/* ---- credentials ---- */
 
 /* Whether a text consists only of characters that a line of a request may contain. */
 static bool is_visible(const char *text)

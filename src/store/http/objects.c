@@ -16,8 +16,8 @@
 #define REST_S 1u
 #define LONGEST_REST_S 60u
 
-/* How long a server is not contacted after it refused this user, and how long no put is sent to a
- * server after it refused a put. */
+/* How long a server is not contacted after it answered 401 to a look-up, and how long no put or
+ * removal is sent to a server after it answered 401 or 403 to one. */
 #define UNKNOWN_FOR_NS (300 * NS_PER_S)
 #define NO_PUTS_FOR_NS (60 * NS_PER_S)
 
@@ -84,8 +84,8 @@ typedef struct object_question {
     size_t kept_bytes;
 } object_question;
 
-/* Sends a request and waits for the answer. Sets @ret_request also on failure, to NULL if there is
- * no request; the caller must release the request. */
+/* Sends a request and waits for the answer. Sets @ret_request even on failure; it may then be NULL.
+ * The caller must release the request. */
 static kiln_status ask(kilni_remote *remote, const object_question *object,
                        const kilni_http_question *question, kilni_http_request **ret_request)
 {

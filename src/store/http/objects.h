@@ -24,7 +24,8 @@ struct kilni_remote {
     const kilni_http_kind *kind;
     const kilni_remote_server *server; /* belongs to the client */
     kilni_http_client *client;
-    /* When the next put may be sent, after the server has refused one. Only a hint; relaxed. */
+    /* When the next put or removal may be sent, after the server has refused one. Only a hint;
+     * relaxed. */
     _Atomic uint64_t next_put_ns;
 };
 

@@ -282,8 +282,8 @@ static kilni_http_result end_head(kilni_http_reader *reader)
     return KILNI_HTTP_HEAD;
 }
 
-/* Reads "SIZE", which an extension may follow. In all, the lines of chunks may have
- * KILNI_HTTP_MAX_HEAD bytes more than the chunks. */
+/* Reads "SIZE", which an extension may follow. In total, the lines of an answer may have at most
+ * KILNI_HTTP_MAX_HEAD bytes more than its chunks. */
 static bool read_chunk_size(kilni_http_reader *reader)
 {
     span line = {reader->line, reader->line_length};

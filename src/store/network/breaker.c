@@ -12,8 +12,8 @@
 
 /* All callers are admitted again when this time has passed after a probe was due. Otherwise, if
  * processes end before their probes do, no process would find out that the server works again.
- * After a fault by silence, callers are admitted only a minute after the fault, because each of
- * them would have to wait long for a silent server. */
+ * If the server was silent, callers are admitted only a minute after the fault, because each of
+ * them would have to wait a long time for a silent server. */
 #define GRACE_NS (2 * NS_PER_S)
 
 /* How long the caller that was admitted has for its probe before the next caller is admitted. */
@@ -193,9 +193,12 @@ void kilni_breaker_note_fault(kilni_breaker *breaker, uint64_t now_ns, kilni_ser
     }
 }
 
+/* The server has answered, so a fault that the file states is over. If the file stayed, its removal
+ * by another process would end the pause. */
 void kilni_breaker_rest(kilni_breaker *breaker, uint64_t now_ns, uint64_t duration_ns,
                         kilni_server_fault fault)
 {
+    kilni_breaker_note_answer(breaker, now_ns);
     atomic_store_explicit(&breaker->fault, (unsigned)fault, memory_order_relaxed);
     open_until(breaker, now_ns + duration_ns, now_ns + duration_ns + GRACE_NS);
 }

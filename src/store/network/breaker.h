@@ -32,7 +32,8 @@ typedef struct kilni_breaker {
 bool kilni_breaker_is_closed(kilni_breaker *breaker, uint64_t now_ns);
 
 /* Whether the caller may contact the server. If the server is not being contacted, but a probe is
- * due, exactly one caller in all processes may: that caller probes the server. */
+ * due, one caller may, which then probes the server. Processes that share no file, or that ask at
+ * the same moment, admit one caller each. */
 bool kilni_breaker_admits(kilni_breaker *breaker, uint64_t now_ns);
 
 /* Returns the time from which kilni_breaker_admits may admit the next caller; 0: it admits all
@@ -53,6 +54,6 @@ void kilni_breaker_note_answer(kilni_breaker *breaker, uint64_t now_ns);
 void kilni_breaker_note_fault(kilni_breaker *breaker, uint64_t now_ns, kilni_server_fault fault);
 
 /* Admits no caller of this process for this time, because the server has answered that it cannot
- * serve, or that it refuses this user. */
+ * serve or refuses this user, or because its certificate is not accepted. */
 void kilni_breaker_rest(kilni_breaker *breaker, uint64_t now_ns, uint64_t duration_ns,
                         kilni_server_fault fault);

@@ -21,8 +21,8 @@ typedef struct kilni_call {
     void (*destroy)(struct kilni_call *call);
     uint64_t deadline_ns; /* of kilni_clock_ns */
 
-    /* The caller has one reference and the I/O thread the other. The decrement is a release and an
-     * acquire: the thread that frees the call sees all changes by the other thread. */
+    /* The caller holds one reference, and the I/O thread the other. A decrement is both a release
+     * and an acquire, so the thread that frees the call sees all changes by the other thread. */
     _Atomic unsigned references;
 
     pthread_mutex_t lock; /* guards the rest */
@@ -39,7 +39,7 @@ kiln_status kilni_call_init(kilni_call *call, void (*run)(kilni_task *task),
 
 /* Hands the call to the I/O thread and waits until the call is finished or its deadline has passed.
  * Returns KILN_OK: the call is finished; KILN_TIMEOUT: the call is not finished, and the caller may
- * do nothing but release it; KILN_E_NO_MEMORY, KILN_E_IO: there is no I/O thread. */
+ * do nothing but release it; KILN_E_IO: there is no I/O thread. */
 kiln_status kilni_call_make(kilni_call *call);
 
 /* Hands the call to the I/O thread without waiting. The caller's reference passes to the I/O

@@ -18,8 +18,8 @@
 #define LONGEST_FORK_S 1
 
 /* The I/O thread holds it while it works, and the fork handlers hold it during a fork. So a child
- * finds the thread's data in a consistent state, and inherits no lock of a library, such as
- * OpenSSL, in a state in which the thread held it. Taken before loop_lock. */
+ * finds the thread's data in a consistent state, and inherits no library's lock (such as OpenSSL's)
+ * that the thread held. Taken before loop_lock. */
 static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Guards the first group of variables below. A thread holds it for a few instructions, or to start
@@ -287,7 +287,7 @@ static bool open_epoll_locked(void)
 
 /* Replaces the epoll after it reported a socket that Kiln has closed. The application keeps such a
  * socket open, and nothing else would stop the reports. If one of Kiln's sockets can no longer be
- * watched, its owner notices by a timer. Returns false if no epoll can be created. */
+ * watched, its owner notices when a timer expires. Returns false if no epoll can be created. */
 static bool renew_epoll(void)
 {
     pthread_mutex_lock(&loop_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The I/O thread. A process has one for all servers. It starts with the first task. It ends only if
- * the application closes its descriptors, and is not started again then. It runs tasks, the
+ * the application closes its descriptors, and in that case is not started again. It runs tasks, the
  * functions of expired timers, and the functions of sockets that are ready, one after the other.
  * None of these functions may block.
  *
@@ -23,8 +23,8 @@ typedef struct kilni_task {
     void (*run)(struct kilni_task *task);
 } kilni_task;
 
-/* Makes the I/O thread run a task. Threads: any. Returns KILN_OK; KILN_E_NO_MEMORY, KILN_E_IO:
- * there is no I/O thread, and the task will not run. */
+/* Makes the I/O thread run a task. Threads: any. Returns KILN_OK; KILN_E_IO: there is no I/O
+ * thread, and the task will not run. */
 kiln_status kilni_loop_post(kilni_task *task);
 
 /* Returns a number that identifies the process: in a forked child it differs from the parent's.
@@ -43,7 +43,7 @@ typedef struct kilni_socket {
     void (*ready)(struct kilni_socket *socket, uint32_t events);
 } kilni_socket;
 
-/* Watches a socket, whose function ready must be set. @socket takes ownership of @file, also on
+/* Watches a socket, whose function ready must be set. @socket takes ownership of @file, even on
  * failure. Returns KILN_OK; KILN_E_IO. */
 kiln_status kilni_socket_open(kilni_socket *socket, int file, uint32_t events);
 

@@ -9,8 +9,8 @@
 #define KILNI_SECRET_SIZE 4097u /* with the terminating NUL */
 
 /* Opens a file that holds a secret, for reading. It must be a regular file that belongs to this
- * user or to root. Only its owner may write it, and others may not read it. Symbolic links are
- * followed, because containers often get their secrets as such links.
+ * user or to root. Only its owner may write it, and only its owner and its group may read it.
+ * Symbolic links are followed, because containers often get their secrets as such links.
  *
  * @path  absolute
  * @noun  names the kind of file in messages, such as "password file"
@@ -24,7 +24,7 @@ kiln_status kilni_secret_file_fail(const char *path, const char *noun, kiln_erro
 
 /* Reads the first line of a file that holds a secret.
  *
- * @ret_line  [out] the caller must wipe the line, also on failure
+ * @ret_line  [out] the caller must wipe the line, even on failure
  * Returns KILN_OK; KILN_E_INVALID: there is no file, or its line is empty or too long;
  * KILN_E_DENIED; KILN_E_IO. @error describes the failure. */
 kiln_status kilni_secret_file_read_line(const char *path, const char *noun,

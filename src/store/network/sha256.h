@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SHA-256, and message authentication codes that are computed with it. The functions take no lock
- * and allocate no memory, so any thread may call them, also while a different thread forks.
+ * and allocate no memory, so any thread may call them, even while another thread forks.
  */
 #pragma once
 

@@ -22,8 +22,8 @@ static kiln_status connect_to(kilni_stream *stream, const kilni_address *address
         setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     }
-    /* EAGAIN, which means that the queue of a Unix socket is full, also is a failure: no event
-     * would report that the queue has room again. */
+    /* EAGAIN, which means that the queue of a Unix socket is full, is also a failure, because no
+     * event would report that the queue has room again. */
     if (connect(file, (const struct sockaddr *)&address->address, address->size) != 0 &&
         errno != EINPROGRESS) {
         close(file);

@@ -36,9 +36,9 @@ kiln_status kilni_stream_open(kilni_stream *stream, const kilni_address *address
  * KILN_E_IO; statuses of kilni_tls_shake_hands. */
 kiln_status kilni_stream_check(kilni_stream *stream);
 
-/* Each of these functions sends or receives as many bytes as is possible at once. Returns KILN_OK
- * and a count above 0; KILN_BUSY: no byte can be sent or received now; KILN_E_IO: the connection
- * has ended; KILN_E_DENIED: the server does not accept this side's certificate. */
+/* Each of these functions sends or receives as many bytes as it can without blocking. Returns
+ * KILN_OK and a count above 0; KILN_BUSY: no byte can be sent or received now; KILN_E_IO: the
+ * connection has ended; KILN_E_DENIED: the server does not accept this side's certificate. */
 kiln_status kilni_stream_send(kilni_stream *stream, const void *bytes, size_t size,
                               size_t *ret_count);
 kiln_status kilni_stream_receive(kilni_stream *stream, void *bytes, size_t size, size_t *ret_count);

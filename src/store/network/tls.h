@@ -26,8 +26,8 @@ typedef struct kilni_tls_settings {
 typedef struct kilni_tls kilni_tls;
 
 /* Checks that the files can be used. Returns KILN_OK; KILN_E_INVALID: a file is missing or not
- * usable; KILN_E_DENIED: others may read the key file; KILN_E_NO_MEMORY. @error describes the
- * failure. */
+ * usable; KILN_E_DENIED, KILN_E_IO: as kilni_secret_file_open, for the key file; KILN_E_NO_MEMORY.
+ * @error describes the failure. */
 kiln_status kilni_tls_check(const kilni_tls_settings *settings, kiln_error *error);
 
 /* Prepares the client's side of a connection. @file must outlive it. Statuses as kilni_tls_check.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sends or receives as many bytes as a socket can take or provide at once. Raises no signal.
+ * Sends or receives as many bytes as a socket can take or provide without blocking. Raises no
+ * signal.
  */
 #pragma once
 

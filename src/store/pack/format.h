@@ -68,7 +68,8 @@ kiln_status kilni_pack_header_decode(const unsigned char *page, size_t available
                                      uint64_t file_size, kilni_pack_header *ret_header);
 
 /* Checks a bucket's page: its checksum and its number, and for each slot, that the digest belongs
- * to the bucket and that the bytes are within the entries. Returns KILN_OK; KILN_E_CORRUPT. */
+ * to the bucket, that the bytes are within the entries, and that both follow those of the previous
+ * slot. Returns KILN_OK; KILN_E_CORRUPT. */
 kiln_status kilni_pack_bucket_check(const unsigned char *page, uint64_t number,
                                     const kilni_pack_header *header);
 

@@ -4,8 +4,8 @@
  * only be read.
  *
  * A look-up reads one page of the index and then the entry, with pread, into the reader's own
- * memory, and verifies the entry there. The file is not mapped: if a mapped file shrinks, a process
- * that reads it is killed, and mapped bytes may change between the check and the use.
+ * memory, and verifies the entry there. The file is not mapped, because if a mapped file shrinks, a
+ * process that reads it is killed, and mapped bytes may change between the check and the use.
  */
 #pragma once
 

@@ -45,8 +45,8 @@ struct kilni_redis_client {
     kilni_breaker breaker;
     kilni_prober prober;
 
-    /* The handle has one reference, and each exchange one. The decrement is a release and an
-     * acquire: the thread that frees the client sees all changes by other threads. */
+    /* The handle holds one reference, and so does each exchange. A decrement is both a release and
+     * an acquire, so the thread that frees the client sees all changes by other threads. */
     _Atomic unsigned references;
     /* The process in which the client was last used, and whose I/O thread may therefore refer to
      * the client. All calls have returned when the client is closed, so every access is relaxed. */
@@ -368,9 +368,9 @@ static void answered(kilni_redis_owner *owner)
 }
 
 /* Whether an exchange may be repeated on a new connection. No part of its replies may have arrived.
- * There are three reasons to repeat it. A server closes connections that were idle for long. A
- * command that no server has received may be sent to the next address. And an earlier exchange may
- * have ended the connection. */
+ * There are three reasons to repeat it. A server may have closed a connection that was idle for a
+ * long time. A command that no server has received may be sent to the next address. And an earlier
+ * exchange may have ended the connection. */
 static bool may_resend(const kilni_redis_client *client, const kilni_redis_end *how,
                        kilni_redis_exchange *exchange, bool is_first)
 {

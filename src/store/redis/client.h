@@ -18,7 +18,7 @@ enum { KILNI_REDIS_LANE_LOOKUPS, KILNI_REDIS_LANE_PUTS, KILNI_REDIS_LANES };
 /* Returns the settings for encrypted connections to a server. @server must outlive the result. */
 kilni_tls_settings kilni_redis_tls_of(const kilni_remote_server *server);
 
-/* Does not connect. Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
+/* Does not connect. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_redis_client_new(const kilni_remote_server *server,
                                    kilni_redis_client **ret_client);
 
@@ -40,8 +40,9 @@ kiln_status kilni_redis_client_ask(kilni_redis_client *client, kilni_redis_excha
 /* Sends an exchange without waiting for its replies, and releases it. For the I/O thread. */
 void kilni_redis_client_send(kilni_redis_client *client, kilni_redis_exchange *exchange);
 
-/* Returns why the server could not be contacted the last time that this failed. */
+/* Returns the reason for the last failure to contact the server. */
 kilni_server_fault kilni_redis_client_fault(const kilni_redis_client *client);
 
-/* Does not contact the server for this time, because it has reported that it cannot answer now. */
+/* Keeps all callers from contacting the server for this time, because it has reported that it
+ * cannot answer now. */
 void kilni_redis_client_rest(kilni_redis_client *client, uint64_t duration_ns);

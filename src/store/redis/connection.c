@@ -89,8 +89,8 @@ static uint64_t patience_of(const kilni_redis_connection *connection)
     return connection->was_answered ? PATIENCE_NS : connection->patience_ns;
 }
 
-/* Returns when the connection is closed unless bytes arrive before. If a server keeps sending but
- * never completes a reply, the connection is closed shortly after the deadline. */
+/* Returns when the connection is closed unless bytes arrive before then. If a server keeps sending
+ * but never completes a reply, the connection is closed shortly after the deadline. */
 static uint64_t end_of_patience(const kilni_redis_connection *connection)
 {
     const uint64_t silent_ns = connection->active_ns + patience_of(connection);
@@ -140,7 +140,7 @@ static kiln_status send_exchange(kilni_redis_connection *connection, kilni_redis
     return KILN_OK;
 }
 
-/* Sends as much as can be sent at once. Returns KILN_OK; KILN_E_IO; KILN_E_DENIED. */
+/* Sends as much as it can without blocking. Returns KILN_OK; KILN_E_IO; KILN_E_DENIED. */
 static kiln_status send_all(kilni_redis_connection *connection)
 {
     kiln_status status = KILN_OK;

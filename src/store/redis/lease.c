@@ -24,8 +24,9 @@
 #define NAME_SIZE 64u
 #define TOKEN_SIZE 33u
 
-/* Each script does in one step what would otherwise take two commands. The last two compare the
- * token, because a holder whose lease has expired must not change the lease of the next holder. */
+/* Each script does in one step what would otherwise take two commands. The last two scripts compare
+ * the token, because a holder whose lease has expired must not change the lease of the next holder.
+ */
 static const char take_script[] = "local found = redis.call('EXISTS', KEYS[2]) "
                                   "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) "
                                   "then return 2 - found end return 0";

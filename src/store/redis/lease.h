@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A lease on a Redis server: a value that expires after a few seconds unless its holder renews it.
- * The I/O thread renews it as long as the process runs.
+ * The I/O thread renews it until it is released or the process ends.
  */
 #pragma once
 

@@ -99,8 +99,8 @@ typedef struct redis_question {
     size_t count;
 } redis_question;
 
-/* Sends a request and waits for the replies. Sets @ret_exchange also on failure, to NULL if there
- * is no exchange; the caller must release the exchange. */
+/* Sends a request and waits for the replies. Sets @ret_exchange even on failure; it may then be
+ * NULL. The caller must release the exchange. */
 static kiln_status ask(kilni_remote *remote, const redis_question *question,
                        kilni_redis_exchange **ret_exchange)
 {
@@ -181,8 +181,8 @@ static kiln_status status_of_value(kilni_remote *remote, const kilni_redis_value
     return value->kind == KILNI_RESP_NIL ? KILN_MISS : value->kind == kind ? KILN_OK : KILN_E_IO;
 }
 
-/* Takes the replies to a request for the beginning of a value: its bytes and its length. If the
- * value does not exist, the length is 0. */
+/* Takes the replies to a request for the beginning of a value: its length, and then its bytes. If
+ * the value does not exist, the length is 0. */
 static void take_head(kilni_remote *remote, kilni_redis_value values[2],
                       kilni_remote_question *question)
 {
@@ -352,7 +352,7 @@ static uint64_t max_memory_in(const char *info)
     return line ? strtoull(line + strlen("\nmaxmemory:"), NULL, 10) : 0;
 }
 
-/* Returns the largest size of a value. If a server does not report a limit of its memory, Kiln
+/* Returns the largest size of a value. If a server does not report a limit on its memory, Kiln
  * assumes that there is none. */
 static uint64_t max_value_of(kilni_remote *remote, uint64_t deadline_ns)
 {

@@ -26,7 +26,7 @@
 #define KILNI_RESP_MAX_LINE 65536u
 
 typedef enum kilni_resp_kind {
-    KILNI_RESP_TEXT,    /* a line of text, such as OK; also a number that is not an integer */
+    KILNI_RESP_TEXT,    /* a line of text, such as OK; also a floating-point or big number */
     KILNI_RESP_ERROR,   /* a line that describes why a command failed */
     KILNI_RESP_INTEGER, /* also a boolean */
     KILNI_RESP_NIL,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* The most entries, and the most bytes of entries, that are asked for together. These limit how
- * much memory a walk uses, and how much is read in vain if it ends early. */
+ * much memory a walk uses, and how much it reads needlessly if it ends early. */
 #define WINDOW_MAX 16u
 #define BYTES_MAX (UINT64_C(1) << 20)
 

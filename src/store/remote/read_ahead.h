@@ -2,8 +2,8 @@
  *
  * A walk through the entries of a server, which asks for many entries in one round trip. The walk
  * handles groups of entries. It asks for the beginnings of all entries of a group together. It asks
- * for several complete entries together as long as the caller reads them one after the other. Only
- * the thread that walks uses it.
+ * for several complete entries together as long as the caller reads entries in order. Only the
+ * thread that walks uses this code.
  */
 #pragma once
 

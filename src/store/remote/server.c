@@ -32,8 +32,8 @@ static bool cut(span *text, char at, span *ret_rest)
     return true;
 }
 
-/* Copies a name. Returns false if it is empty or too long, or has characters that are not visible.
- */
+/* Copies a name. Returns false if it is empty or too long, or contains a '%' or a character that is
+ * not visible. */
 static bool copy_name(span name, char *to, size_t size)
 {
     if (name.length == 0 || name.length >= size) {

@@ -14,8 +14,8 @@
 #include "os/os.h"
 #include "os/trust.h"
 
-/* The parts of the file: the magic, the boot's name, three times, the number of faults, the last
- * fault, and a checksum of all these. */
+/* The parts of the file: the magic, the boot ID, three times, the number of faults, the last fault,
+ * and a checksum of all these. */
 #define MAGIC "kilnsrv1"
 #define MAGIC_SIZE 8u
 #define BOOT_SIZE 36u
@@ -23,8 +23,8 @@
 
 #define BOOT_FILE "/proc/sys/kernel/random/boot_id"
 
-/* Reads the boot's name, which the system makes each time that the machine is started. Returns
- * false if the name is not known. */
+/* Reads the boot ID, which the system generates at each start of the machine. Returns false if the
+ * ID is not known. */
 static bool read_boot(unsigned char boot[BOOT_SIZE])
 {
     const int file = kilni_os()->openat(AT_FDCWD, BOOT_FILE, O_RDONLY | O_CLOEXEC, 0);
@@ -145,8 +145,8 @@ static bool may_write(void)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= FILE_SIZE;
 }
 
-/* If a killed process has left a temporary of this name, because it had a thread with the same
- * number, this call only removes that temporary. */
+/* If a killed process has left a temporary of this name, because it had a thread with the same ID,
+ * this call only removes that temporary. */
 static bool write_temporary(int folder, const char *name, const unsigned char bytes[FILE_SIZE])
 {
     const int file = kilni_os()->openat(folder, name,

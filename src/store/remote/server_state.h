@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state of a server that fails, which the processes of one user on one machine share. It is
- * kept in a small file, which exists as long as these processes do not contact the server. The file
- * is only a hint. It is ignored if it is malformed, not trusted, outdated, or written on a
- * different machine or before the machine was last started. No function here blocks or takes a
- * lock.
+ * kept in a small file, which is written when these processes stop contacting the server, and
+ * removed when the server answers. The file is only a hint. It is ignored if it is malformed, not
+ * trusted, outdated, or written on a different machine or before the machine was last started. No
+ * function here blocks or takes a lock.
  */
 #pragma once
 
@@ -41,7 +41,7 @@ typedef struct kilni_server_state {
 bool kilni_server_state_read(const char *path, uint64_t now_ns, kilni_server_state *ret_state);
 
 /* Replaces the file in one step, so that readers see either the old or the new file. A failure does
- * no harm. The folder must belong to this user, and nobody else may write it.
+ * no harm. The folder must belong to this user, and nobody else may write to it.
  *
  * Returns whether the file was written. */
 bool kilni_server_state_write(const char *path, const kilni_server_state *state);

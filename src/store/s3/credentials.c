@@ -92,7 +92,7 @@ static void read_default(kilni_s3_credentials *credentials)
     }
 }
 
-/* ---- both ---- */
+/* ---- keys from the file or from the server ---- */
 
 /* Replaces an empty text with NULL, since an empty value counts as none. */
 static void drop_empty(const char **text)

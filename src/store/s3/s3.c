@@ -16,7 +16,7 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define PAGE_BYTES (UINT64_C(4) << 20) /* of a list of 1,000 keys with up to 1,024 bytes each */
 
-/* ---- who asks ---- */
+/* ---- credentials ---- */
 
 /* The credentials are read again for each request, since they may have changed. */
 static kiln_status authorize(const kilni_remote_server *server, const char *host,

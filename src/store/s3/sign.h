@@ -19,7 +19,7 @@ typedef struct kilni_s3_signer {
 } kilni_s3_signer;
 
 /* Appends the header fields that sign a request. The signature covers the request's method, path,
- * query, host and body, and is valid for some minutes.
+ * query, host and body, and is valid for a few minutes.
  *
  * @now  the time of the signature
  * Returns KILN_OK; KILN_E_NO_MEMORY. */

@@ -25,8 +25,8 @@ kiln_status kilni_signers_refuse(const char *noun, kiln_error *error);
 /* Reads the files of keys that the options name.
  *
  * @noun         names the store in messages
- * @ret_signers  [out] NULL: entries are not signed, and any entry is believed. Otherwise the caller
- *               must free it with kilni_signers_free
+ * @ret_signers  [out] NULL: no signatures are made or required (MACs are separate). Otherwise the
+ *               caller must free it with kilni_signers_free
  * Returns KILN_OK; KILN_E_DENIED: no key is trusted, the store's own key is revoked, or a file is
  * not trusted; KILN_E_PARSE; KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_IO; KILN_E_NO_MEMORY. @error
  * describes the failure. */
@@ -41,7 +41,8 @@ bool kilni_signers_are_required(const kilni_signers *signers);
 
 /* As kilni_entry_adopt, for bytes that a server sent: also checks that the entry may be believed.
  *
- * @signing_key  an entry with a MAC of this key is believed too; NULL: none */
+ * @signing_key  if signatures are required, an entry with a MAC of this key is believed, too;
+ *               otherwise every entry must have one. NULL: none */
 kiln_status kilni_signers_adopt(const kilni_signers *signers, const kilni_signing_key *signing_key,
                                 void *bytes, size_t size, kiln_entry **ret_entry);
 

@@ -10,12 +10,15 @@
 
 #include "base/error.h"
 #include "entry/signature.h"
+#include "os/clock.h"
 #include "os/file.h"
 #include "os/os.h"
 #include "os/trust.h"
 
 #define MAX_FILE_SIZE ((size_t)1 << 20)
 #define REVOKED "revoked "
+#define LOCK_WAIT_NS UINT64_C(5000000000)
+#define LOCK_POLL_NS UINT64_C(1000000)
 
 /* A file of trusted keys that is open, and its folder. */
 typedef struct key_file {
@@ -169,6 +172,23 @@ kiln_status kiln_trusted_keys_each(const char *path, kiln_trusted_key_fn visit, 
     return status;
 }
 
+/* Keeps other writers out until the file is closed, and determines its size again. Without this, a
+ * writer that restores the old size could remove a line that another one has added. On a file
+ * system without locks, other writers are not kept out. */
+static kiln_status lock_file(key_file *keys, kiln_error *error)
+{
+    const uint64_t end_ns = kilni_clock_ns() + LOCK_WAIT_NS;
+    while (kilni_os()->lock(keys->file, F_WRLCK, 0, 0) != 0 &&
+           (errno == EAGAIN || errno == EACCES)) {
+        if (kilni_clock_ns() >= end_ns) {
+            return kilni_error_set(error, KILN_BUSY, 0, "%s: another process is writing to it",
+                                   keys->path);
+        }
+        kilni_sleep_ns(LOCK_POLL_NS);
+    }
+    return judge(keys->path, keys->file, S_IFREG, &keys->size, error);
+}
+
 /* Appends a line. If the line cannot be written completely, restores the file's old size. */
 static kiln_status append(const key_file *keys, const char *line, kiln_error *error)
 {
@@ -197,7 +217,8 @@ kiln_status kiln_trusted_keys_add(const char *path, const kiln_public_key *key, 
     if (status != KILN_OK) {
         return status;
     }
-    status = read_text(&keys, &text, error);
+    status = lock_file(&keys, error);
+    status = status == KILN_OK ? read_text(&keys, &text, error) : status;
     if (status == KILN_OK) {
         const bool ends_line = keys.size == 0 || text[keys.size - 1] == '\n';
         char name[KILN_PUBLIC_KEY_TEXT_SIZE], line[sizeof name + sizeof REVOKED + 2];

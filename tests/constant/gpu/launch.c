@@ -5,7 +5,8 @@
  * its limit.
  *
  * usage: launch [LIBNVRTC [ROUNDS]]
- *   ROUNDS how often each time is measured (40); the minimum counts. 0: once, without limits
+ *   ROUNDS how many times each duration is measured (40); the minimum counts. 0: once, without
+ *          limits
  */
 #include <sched.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-/* The kernel has one thread, whose reads bypass its caches. The kernel waits for some seconds at
+/* The kernel has one thread, whose reads bypass its caches. The kernel waits for a few seconds at
  * most. If the host waited for the kernel instead of telling it to continue, the kernel would still
  * end, and the test would fail. */
 static const char source[] =

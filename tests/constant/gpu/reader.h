@@ -22,7 +22,7 @@ void reader_open(reader *self, backend *owner);
 void reader_close(reader *self);
 
 /* Enqueues the kernel for @count numbers. With @is_to_pause, the kernel ends once reader_go_on is
- * called, or after some seconds. */
+ * called, or after a few seconds. */
 void reader_launch(reader *self, cuda_address values, size_t count, cuda_stream stream,
                    int is_to_pause);
 /* Returns once the kernel has read for the first time. */

@@ -155,7 +155,7 @@ static void test_variables(void **state)
     assert_int_equal(run_in_child(compile_with_variable), 0);
 }
 
-/* The layer passes on the program's arguments, also those that NVRTC refuses. */
+/* The layer passes on the program's arguments, including those that NVRTC refuses. */
 static void compile_incorrectly(void)
 {
     static const char *const options[] = {NULL, "--restrict"};

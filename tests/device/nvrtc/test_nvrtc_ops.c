@@ -750,8 +750,8 @@ static void test_memory_runs_out(void **state)
 
 /* ---- a build that its thread does not finish ---- */
 
-/* A function of LeakSanitizer, if present: allocations that the thread makes after this call may
- * leak. */
+/* A function of LeakSanitizer, if present: leaks of what the thread allocates after this call are
+ * not reported. */
 void __lsan_disable(void) __attribute__((weak));
 
 static void *build_and_end(void *device)

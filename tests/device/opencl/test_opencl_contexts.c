@@ -30,7 +30,7 @@
 
 static opencl_platforms found;
 
-/* ---- OpenCL's functions, one of which fails a number of times ---- */
+/* ---- OpenCL's functions, one of which fails a given number of times ---- */
 
 static struct {
     const char *name; /* NULL: none */

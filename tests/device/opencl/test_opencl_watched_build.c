@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every read of this machine's drivers that affects a build is recorded.
+ * Every read by this machine's drivers that affects a build is recorded.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -675,7 +675,7 @@ typedef struct tally {
     size_t count, headers, others;
 } tally;
 
-/* Counts what has changed, or can't be looked up: headers and others. */
+/* Counts what has changed, or can't be looked up: headers, and all other paths. */
 static int count_changed(void *user, const kiln_read *read)
 {
     tally *t = user;

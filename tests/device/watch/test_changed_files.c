@@ -208,7 +208,7 @@ static void test_the_only_folder_is_visited(void **state)
     kilni_text_done(&encoded);
 }
 
-/* The path without links of "." is reported as the working directory. */
+/* A query for the path of "." with all links resolved is reported as the working directory. */
 static void test_the_working_directory_is_visited(void **state)
 {
     const scratch *s = *state;

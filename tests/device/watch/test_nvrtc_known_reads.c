@@ -557,7 +557,7 @@ static void build_in_storm(storm *s, const kiln_digest *program, uint64_t revisi
 }
 
 /* Finds a result for the revision. Shares it if the record confirms the revision, or if the record
- * does not know and the reads still hold. */
+ * cannot tell and the reads still hold. */
 static void find_in_storm(storm *s, const kiln_digest *program, uint64_t revision)
 {
     kilni_text reads = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A library with its own copy of Kiln, as an application may load while a layer is active.
+ * A library with its own copy of Kiln, such as an application may load while a layer is active.
  */
 #include "device/watch/watched_library.h"
 

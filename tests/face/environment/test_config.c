@@ -342,7 +342,7 @@ static const char *policy_name(uint32_t policy)
     return names[policy];
 }
 
-/* Writes how a store is opened to @text: "LOCATION of SIZE, kiln cost", or "none, …". */
+/* Writes to @text how a store is opened: "LOCATION of SIZE, kiln cost", or "none, …". */
 static void describe_store(const kiln_config *config, char *text, size_t size)
 {
     kiln_store_params store = {.struct_size = sizeof store};
@@ -359,7 +359,7 @@ static void describe_store(const kiln_config *config, char *text, size_t size)
     assert_in_range(length, 1, size - 1);
 }
 
-/* Writes everything that a profile decides to @text, in one line. */
+/* Writes to @text, in one line, everything that a profile decides. */
 static void describe(const kiln_config *config, char *text, size_t size)
 {
     char on_disk[512];

@@ -21,8 +21,8 @@ SOURCE = """
 kernel void f(global int *r) {{ r[get_global_id(0)] = 42; }}
 """.format("word " * 2000)
 
-# Drivers leak memory too. The checker does not always find the stack frames between malloc and a
-# driver.
+# Drivers leak memory too. For some of these leaks the checker finds no stack frame of the driver,
+# only that of the function that allocated the memory.
 LEAKS_OF_DRIVERS = """
 leak:libintelocl
 leak:libLLVM

@@ -2,7 +2,7 @@
  *
  * A program that knows nothing about Kiln. It compiles a source with NVRTC according to its
  * arguments, and writes everything that NVRTC returns, so that a run with the layer can be compared
- * with a run without.
+ * with a run without it.
  *
  * usage: program [OPTION]... [-- NVRTC-OPTION...]
  *   --library PATH     open this libnvrtc; none is opened if the program is linked to one
@@ -12,7 +12,7 @@
  *   --callback         set a callback that lets the compilation continue
  *   --callback-between set a callback that counts, for the second compilation only
  *   --twice            compile a second time
- *   --first OPTION     compile a small program with that option before
+ *   --first OPTION     compile a small program with that option first
  *   --meanwhile TEXT   run a shell command after the compilation
  *   --unknown          call a function that no layer knows, after the compilation
  *   --unknown-before   call it before the compilation
@@ -26,7 +26,7 @@
  *   --before PATH N    open and close a different libnvrtc N times first
  *   --elsewhere PATH   open this libnvrtc too, in a separate namespace, and alternate between them
  *   --eager PATH       compile in a constructor of that library (eager.c), while another thread
- *                      does
+ *                      compiles too
  *   --late PATH        compile only when the process ends, after the destructors of the libraries
  *                      that were opened before this one (late.c)
  *   --late-too PATH    compile at that time too
@@ -330,7 +330,7 @@ static void run_while_opening(void)
 
 void (*while_opening)(void) = run_while_opening;
 
-/* NVRTC is called once before, so that the layer is attached. */
+/* NVRTC is called once beforehand, so that the layer is attached. */
 static void run_in_constructor(const job *j)
 {
     kilni_nvrtc_program program = NULL;

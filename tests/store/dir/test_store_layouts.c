@@ -1540,8 +1540,8 @@ static void remove_and_die(void)
     _exit(1);
 }
 
-/* Reports a file's time of last modification, which records its last use, also as its time of last
- * change. */
+/* Reports a file's time of last modification, which records its last use, as its time of last
+ * change too. */
 static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
 {
     const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A removal deletes only the file that was examined. If another process stores a different file in
- * its place, that file stays, at whichever system call of the removal the process stores it. The
+ * its place, that file stays, no matter between which system calls of the removal it is stored. The
  * layout is an argument.
  */
 #include "support/cache_scene.h"

@@ -131,7 +131,7 @@ static struct {
     const char *name, *from, *aside, *target;
 } exchange;
 
-/* Opens a component of the path, and then replaces it by a link. */
+/* Opens a component of the path, and then replaces it with a link. */
 static int exchanging_openat(int directory, const char *path, int flags, mode_t mode)
 {
     const int file = kilni_os_system()->openat(directory, path, flags, mode);

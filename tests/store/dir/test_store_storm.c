@@ -226,7 +226,7 @@ static int count_temporary(const char *path, const struct stat *stat, int kind, 
     return 0;
 }
 
-/* Reports a file's time of last modification also as its time of last change. A test can set only
+/* Reports a file's time of last modification as its time of last change too. A test can set only
  * the former, but both decide whether a file that was set aside is old. */
 static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trimming: what is removed first, by policy and by age; trims that are done in slices, also by
- * processes that are killed between slices; files that are replaced while they are removed; and
+ * Trimming: what is removed first, by policy and by age; trims that are done in slices, including
+ * by processes that are killed between slices; files that are replaced while they are removed; and
  * damaged files of the janitor, which the janitor repairs.
  */
 #include "support/cache_scene.h"
@@ -676,7 +676,7 @@ static unsigned work_until_done(void)
     return slices;
 }
 
-/* Checks that the entries that exist are exactly those used since some time. */
+/* Checks that the entries that exist are exactly those used at or after some point in time. */
 static void expect_trimmed(void)
 {
     uint64_t first = MANY;
@@ -892,8 +892,8 @@ static int count_aside(const char *path, const struct stat *stat, int kind, stru
     return 0;
 }
 
-/* Reports a file's time of last modification, which a test can set, also as its time of last
- * change. */
+/* Reports a file's time of last modification, which a test can set, as its time of last change
+ * too. */
 static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
 {
     const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
@@ -1090,8 +1090,8 @@ static void test_stuck_store_is_not_surveyed_repeatedly(void **state)
     }
     assert_true(exists(path));
 
-    /* The survey is repeated an hour later, and once as many bytes were put as the store may
-     * hold. */
+    /* The survey is repeated an hour later, and again when as many bytes have been put as the
+     * store may hold. */
     const struct timespec before[2] = {{.tv_sec = time(NULL) - 3700},
                                        {.tv_sec = time(NULL) - 3700}};
     assert_int_equal(utimensat(AT_FDCWD, scratch_path(cache, "v1/janitor/stuck"), before, 0), 0);

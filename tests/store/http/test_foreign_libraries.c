@@ -122,8 +122,8 @@ const char *__lsan_default_suppressions(void)
 }
 #endif
 
-/* Layers put their last entries when the loader calls their destructors, after all handlers of
- * exit(). */
+/* Layers put their last entries when the loader calls their destructors, after all atexit()
+ * handlers have run. */
 static bool puts_at_the_end;
 
 __attribute__((destructor)) static void put_at_the_end(void)

@@ -153,7 +153,7 @@ static void test_what_is_refused(void **state)
     kilni_text_done(&text);
 }
 
-/* Long lines are skipped, unless they matter; a head is limited in all. */
+/* Long lines are skipped, unless they matter; the total size of a head is limited. */
 static void test_long_heads(void **state)
 {
     (void)state;

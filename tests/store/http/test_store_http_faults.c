@@ -220,7 +220,7 @@ static void test_what_never_ends(void **state)
     expect_well();
 }
 
-/* Writes a chunk of 65,536 bytes behind the beginning of an answer. */
+/* Writes the beginning of an answer, and a chunk of 65,536 bytes after it. */
 static void write_chunk(char text[66000], const char *beginning)
 {
     const int length = snprintf(text, 66000, "%s10000\r\n", beginning);

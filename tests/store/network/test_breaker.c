@@ -171,6 +171,21 @@ static void test_what_concerns_one_process(void **state)
     assert_true(kilni_breaker_is_closed(&other, 7 * S));
 }
 
+/* A probe finds that the server answers again, but refuses this process. */
+static void test_a_probe_that_is_refused(void **state)
+{
+    (void)state;
+    kilni_breaker first = {.file = file}, other = {.file = file};
+    note_faults(&first, 1, 5 * S);
+    assert_true(kilni_breaker_admits(&other, 6200 * MS));
+    kilni_breaker_rest(&other, 6300 * MS, 40 * S, KILNI_FAULT_REFUSED);
+    assert_true(kilni_breaker_is_closed(&first, 8 * S));
+    kilni_breaker_note_answer(&first, 8 * S);
+    assert_false(kilni_breaker_is_closed(&other, 9 * S));
+    assert_false(kilni_breaker_admits(&other, 46 * S));
+    assert_true(kilni_breaker_admits(&other, 47 * S));
+}
+
 /* If the file cannot be written, the process keeps the state to itself. */
 static void test_no_folder(void **state)
 {
@@ -219,6 +234,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_fault_for_all_processes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_server_that_answers_this_process, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_concerns_one_process, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_probe_that_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_older_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_damaged_file, set_up, tear_down),

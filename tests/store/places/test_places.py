@@ -8,7 +8,7 @@ full-disk    a file system of 1 MB
 power-cuts   an ext4 file system that is shut down while processes put, and mounted again
 
 The last two mount file systems. If that is not allowed, the test ends with 77, which test runners
-take for "skipped"."""
+report as "skipped"."""
 
 import fcntl
 import json

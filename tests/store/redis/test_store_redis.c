@@ -609,8 +609,8 @@ static void test_sockets_are_duplicated(void **state)
     assert_int_equal(run_in_child(move_sockets_and_go_on), 0);
 }
 
-/* A process that clone made without the library's notice keeps the parent's sockets open. Once the
- * parent has closed them, it must receive no more events of them. */
+/* A process that clone made, unnoticed by the library, keeps the parent's sockets open. Once the
+ * parent has closed them, it must receive no more events from them. */
 static void test_a_child_that_keeps_the_sockets(void **state)
 {
     (void)state;

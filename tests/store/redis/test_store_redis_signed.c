@@ -310,8 +310,8 @@ static void test_nothing_unsigned_is_passed_on(void **state)
     kiln_store_close(&store);
 }
 
-/* An entry that anybody can have written does not get this machine's signature, although the store
- * above accepts any entry. */
+/* An entry that anybody could have written does not get this machine's signature, although the
+ * store above accepts any entry. */
 static void test_nothing_of_anybody_is_signed(void **state)
 {
     (void)state;
@@ -338,7 +338,7 @@ static void test_nothing_of_anybody_is_signed(void **state)
     assert_int_equal(get_as(NULL, 1), KILN_E_UNAUTHENTICATED);
 }
 
-/* Whether results of what a store has may become part of a new entry. */
+/* Whether the results in an entry from a store may become part of a new entry. */
 static bool may_merge(const char *location, const writer_key *key)
 {
     kiln_store *store = NULL;
@@ -353,8 +353,9 @@ static bool may_merge(const char *location, const writer_key *key)
     return result;
 }
 
-/* An entry that replaces one keeps no results of a different signer, who may be revoked later, and
- * none of anybody under this machine's signature. */
+/* An entry that replaces an earlier entry keeps no results that a different signer signed, because
+ * that signer's key may be revoked later. If this machine signs the new entry, that entry keeps no
+ * unsigned results either, because anybody could have written those. */
 static void test_results_of_others_stay_out(void **state)
 {
     (void)state;
@@ -363,14 +364,14 @@ static void test_results_of_others_stay_out(void **state)
     snprintf(directory, sizeof directory, "%s/cache", scratch);
     snprintf(chain, sizeof chain, "%s|%s", directory, location_of(""));
     trust(&team_1);
-    /* What a directory has without a signature may be merged, but not if it is signed then. */
+    /* An unsigned entry of a directory may be merged, but not if the new entry will be signed. */
     assert_int_equal(try_open(directory, NULL, &store, NULL), KILN_OK);
     assert_int_equal(scratch_put(store, 1, 100), KILN_OK);
     kiln_store_close(&store);
     assert_true(may_merge(directory, NULL));
     assert_true(may_merge(chain, NULL));
     assert_false(may_merge(chain, &team_2));
-    /* What has a signature is not merged. */
+    /* An entry that has a signature is not merged. */
     assert_int_equal(put_as(&team_1, 1, ""), KILN_OK);
     assert_false(may_merge(location_of(""), NULL));
     assert_false(may_merge(location_of(""), &team_1));

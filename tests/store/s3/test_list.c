@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages of lists of S3.
+ * Pages of S3 listings.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ static void test_what_is_no_page(void **state)
         assert_false(kilni_s3_page_read(wrong[i], strlen(wrong[i]), add, &keys, &page));
         kilni_text_done(&keys);
     }
-    /* Cut anywhere. */
+    /* Pages that are truncated at any byte. */
     kilni_text keys = {0};
     kilni_s3_page page;
     for (size_t size = 0; size < strlen(pages[1].text); size++) {

@@ -92,7 +92,8 @@ static void test_examples(void **state)
     }
 }
 
-/* Amazon's rules: each byte of UTF-8 for itself, in capital letters; and a space is no plus. */
+/* Amazon's rules: each byte of UTF-8 is escaped separately, with uppercase digits, and a space does
+ * not become a plus sign. */
 static void test_escapes(void **state)
 {
     (void)state;

@@ -108,7 +108,7 @@ static kiln_status try_open(const char *location, const kiln_store_credentials *
     return kiln_store_open(location, &params, &store, error);
 }
 
-/* ---- who asks ---- */
+/* ---- credentials ---- */
 
 static kiln_store_credentials keys_of_writer(void)
 {
@@ -186,7 +186,8 @@ static int count_one(void *user, kiln_item *item)
     return 0;
 }
 
-/* Keys of others, also of those whose prefix begins as ours does. A page has four keys. */
+/* The bucket also has other keys, including an entry below a prefix that begins as ours does. A
+ * page has four keys. */
 static void test_lists_have_only_entries(void **state)
 {
     (void)state;

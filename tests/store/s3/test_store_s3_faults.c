@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stores in buckets of S3: locations and credentials that are refused, and answers that are late,
- * cut, wrong or none. The server is nginx, which keeps objects as S3 does, and ignores signatures;
- * lists and refusals are texts that a proxy sends in its place.
+ * Stores in S3 buckets: locations and credentials that are refused, and answers that are late,
+ * truncated, wrong or missing. The server is nginx, which keeps objects as S3 does, and ignores
+ * signatures; lists and refusals are texts that a proxy sends in its place.
  */
 #include "support/store_scene.h"
 
@@ -185,7 +185,7 @@ static void test_files_of_credentials(void **state)
     }
     assert_int_equal(unlink(path), 0);
     assert_int_equal(try_open(location_of(options), NULL, NULL), KILN_E_INVALID);
-    /* A file that the location names counts more than the caller's keys. */
+    /* A file that the location names takes precedence over the caller's keys. */
     const kiln_store_credentials keys = {
         .struct_size = sizeof keys, .aws_access_key_id = "a", .aws_secret_access_key = SECRET};
     assert_int_equal(try_open(location_of(options), &keys, NULL), KILN_E_INVALID);
@@ -242,14 +242,14 @@ static const struct answer {
     {"HTTP/1.1 200 OK\r\n" LENGTH(0), FAULT_TEXT, KILN_E_CORRUPT, KILN_E_IO, false},
     {"HTTP/1.1 200 OK\r\n" LENGTH(19) "<ListBucketResult/>", FAULT_TEXT, KILN_E_CORRUPT, KILN_E_IO,
      false},
-    /* Cut bodies. */
+    /* Truncated bodies. */
     {"HTTP/1.1 200 OK\r\n" LENGTH(1000) "<ListBucketResult>", FAULT_TEXT, KILN_E_IO, KILN_E_IO,
      false},
     {"HTTP/1.1 200 OK\r\n" CHUNKED "3e8\r\n<ListBucketResult>", FAULT_TEXT, KILN_E_IO, KILN_E_IO,
      false},
     {"HTTP/1.1 403 Forbidden\r\n" LENGTH(1000) "<Error>", FAULT_TEXT, KILN_E_IO, KILN_E_IO, false},
-    /* Bodies that are too large are not kept, and errors that are too large not read to their end.
-     */
+    /* Bodies that are too large are not kept, and errors that are too large are not read to their
+     * end. */
     {"HTTP/1.1 200 OK\r\n" LENGTH(1000000000000), FAULT_ENDLESS, KILN_MISS, KILN_E_IO, false},
     {"HTTP/1.1 200 OK\r\n" LENGTH(99999999999999999999), FAULT_TEXT, KILN_E_IO, KILN_E_IO, false},
     {"HTTP/1.1 404 Not Found\r\n" LENGTH(1000000000000), FAULT_ENDLESS, KILN_MISS, KILN_E_IO,
@@ -355,7 +355,7 @@ static void test_lists(void **state)
                              &count),
                      KILN_OK);
     assert_int_equal(count, 1);
-    /* Always the same page, after which there is said to be more. */
+    /* The server always sends the same page, and says that more pages follow. */
     assert_int_equal(list_of(page_of(texts[2], "true", ""), &count), KILN_E_IO);
     assert_int_equal(count, 1);
 }

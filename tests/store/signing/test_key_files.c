@@ -378,6 +378,42 @@ static void test_half_a_line_is_taken_back(void **state)
     assert_string_equal(names, "team-1 ");
 }
 
+/* At the first try, another writer has locked the file. It adds a line before the second try. */
+static int lock_after_another_writer(int file, short type, off_t offset, off_t size)
+{
+    static bool was_tried;
+    static const char line[] = "revoked " TEAM_1 "\n";
+    if (was_tried) {
+        return kilni_os_system()->lock(file, type, offset, size);
+    }
+    was_tried = true;
+    const int same = open(path, O_WRONLY | O_APPEND);
+    assert_int_equal(write(same, line, sizeof line - 1), sizeof line - 1);
+    close(same);
+    errno = EAGAIN;
+    return -1;
+}
+
+static void test_two_writers(void **state)
+{
+    (void)state;
+    kiln_public_key team_2;
+    assert_int_equal(kiln_public_key_parse(TEAM_2, &team_2), KILN_OK);
+    write_text(TEAM_1 "\n");
+    kilni_os_table table = *kilni_os_system();
+    table.lock = lock_after_another_writer;
+    table.write = half_write;
+    kilni_os_replace(&table);
+    assert_int_equal(kiln_trusted_keys_add(path, &team_2, true, NULL), KILN_E_FULL);
+    table.write = kilni_os_system()->write;
+    char names[200];
+    assert_int_equal(names_in_file(names, NULL), KILN_OK);
+    assert_string_equal(names, "team-1 !team-1 ");
+    assert_int_equal(kiln_trusted_keys_add(path, &team_2, true, NULL), KILN_OK);
+    assert_int_equal(names_in_file(names, NULL), KILN_OK);
+    assert_string_equal(names, "team-1 !team-1 !team-2 ");
+}
+
 static void test_memory_runs_out(void **state)
 {
     (void)state;
@@ -410,6 +446,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files_that_are_not_trusted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_keys_are_added, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_half_a_line_is_taken_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_two_writers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory_runs_out, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

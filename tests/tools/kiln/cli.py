@@ -119,7 +119,7 @@ class CliTest(unittest.TestCase):
             file.write(bytes([byte ^ 0x55]))
 
     def leave_temporary(self):
-        """Makes the file that a writer leaves if it is killed, with a time long ago."""
+        """Makes the file that a writer leaves if it is killed, with times that are long past."""
         folder = os.path.join(self.cache, "v1", "requests")
         path = os.path.join(folder, ".tmp-0000000000000001")
         with open(path, "w") as file:

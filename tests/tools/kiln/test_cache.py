@@ -434,7 +434,7 @@ class Capture(cli.CliTest):
         self.assert_dropped()
 
     def test_no_request_at_all(self):
-        """A request that is not damaged may still not contain a build, which only a worker
+        """A request that is not damaged may nevertheless contain no build, which only a worker
         notices."""
         self.make_with_young_request()
         self.assert_dropped()

@@ -92,7 +92,7 @@ class Doctor(cli.CliTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs another user")
     def test_directory_of_root(self):
-        """Users who may only read can use a directory of root."""
+        """Users who may only read can use a directory that root owns."""
         self.make("entries")
         for folder, _, _ in os.walk(self.cache):
             os.chmod(folder, 0o755)

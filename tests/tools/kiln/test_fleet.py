@@ -101,7 +101,7 @@ class Commands(FleetTest):
         self.assertEqual((shown["name"], shown["bytes"]), ("saxpy", 3000))
 
     def test_more_than_a_page(self):
-        """SCAN returns some hundred names at a time."""
+        """SCAN returns several hundred names at a time."""
         value = self.server.say("GET", self.server.name_of(self.digests["saxpy"]))
         for number in range(1500):
             self.server.say("SET", self.server.name_of(f"{number:032x}"), value)

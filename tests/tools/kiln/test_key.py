@@ -126,6 +126,16 @@ class Servers(KeyTest):
             self.kiln_json("rm", "--dir", self.into, "--signer", self.public)["removed"], 3)
         self.assertEqual(self.listed("--dir", self.into), [])
 
+    def test_rm_finds_copies_behind_others(self):
+        """The copy of an entry in the first store of a chain hides the signed one behind it."""
+        self.push()
+        there = self.there + "?trust=any"
+        self.assertEqual(
+            self.kiln_json("rm", "--dir", f"{self.cache}|{there}", "--signer", "team-1")["removed"],
+            3)
+        self.assertEqual(self.listed("--dir", there), [])
+        self.assertEqual(len(self.listed()), 3)
+
     def test_rm_goes_by_the_key_and_not_by_its_name(self):
         """The owner of a key can write any name into its signatures."""
         secret = self.secret("team-1")

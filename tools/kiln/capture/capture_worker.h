@@ -13,7 +13,8 @@ typedef enum capture_result {
     CAPTURE_FAILED,      /* the driver failed, and is likely to fail again */
     CAPTURE_ENDLESS,     /* the driver took more time than any capture needs */
     CAPTURE_INTERRUPTED, /* something else ended the process: the request is not the cause */
-    CAPTURE_LEFT         /* the store cannot take the result now */
+    CAPTURE_LEFT         /* it cannot be served now, for example because the store cannot take the
+                            result */
 } capture_result;
 
 /* Starts a process that serves a request, and waits for it.
@@ -25,5 +26,6 @@ capture_result capture_in_worker(const char *directory, const kiln_entry *reques
  * process. Returns only if the process was not started for this purpose, with the exit code.
  *
  * @directory_option  the value of --dir
- * @parent            the value of --serve: the process that started this one, with which it ends */
+ * @parent            the value of --serve: the id of the process that started this one; when that
+ *                    process ends, this one is killed */
 int capture_worker(const char *directory_option, const char *parent);

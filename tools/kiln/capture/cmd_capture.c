@@ -57,7 +57,7 @@ static void remove_request(capture_work *work, const kiln_entry *request)
     work->is_blocked |= status != KILN_OK && status != KILN_MISS && status != KILN_EXISTS;
 }
 
-/* Replaces the request by an empty one, so that programs do not leave the same request again in
+/* Replaces the request with an empty one, so that programs do not leave the same request again in
  * each run. */
 static void give_up(capture_work *work, const kiln_entry *request)
 {
@@ -152,8 +152,9 @@ static void serve_item(capture_work *work, kiln_item *item, const kiln_digest *d
     }
 }
 
-/* Removes requests that are damaged or lack the required signature: each program that found such a
- * request would start another helper for it. Only one request at a time is in memory. */
+/* Serves the item if it is an open request. Removes requests that have expired, are damaged or lack
+ * the required signature, because each program that found such a request would start another helper
+ * for it. Only one request at a time is in memory. */
 static int visit(void *user, kiln_item *item)
 {
     capture_work *work = user;
@@ -202,7 +203,7 @@ static void lower_priority(void)
     enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_CLASS_IDLE = 3, IOPRIO_CLASS_SHIFT = 13 };
     const struct sched_param parameters = {0};
     if (nice(19) == -1 || sched_setscheduler(0, SCHED_IDLE, &parameters) != 0) {
-        /* Not fatal: this process only runs at a higher priority. */
+        /* Not fatal: this process merely runs at a higher priority. */
     }
     syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT);
 }
@@ -227,8 +228,8 @@ static void print_work(const capture_work *work, bool json)
            work->served, work->dropped, work->failed, work->expired);
 }
 
-/* Also removes temporary files of writers that exited before they had finished: no other process
- * looks for them before the store is full. */
+/* Trims the store to its limit. This also removes temporary files of writers that exited before
+ * they had finished; no other process looks for these files until the store is full. */
 static void tidy(const cache_directory *directory)
 {
     const uint64_t max_bytes = directory->max_bytes;

@@ -26,7 +26,7 @@ char *pack_location(const char *path, const char *key_file);
 char *first_of_chain(const char *location, const char **ret_others);
 
 /* Returns the location with an option that selects a layout; the caller frees it. NULL if the
- * location names a layout already, or is not a directory. */
+ * location names a layout already, or is a chain or a pack. */
 char *location_with_layout(const char *location, const char *layout);
 
 /* Returns whether the location is the plain absolute path of one directory. */

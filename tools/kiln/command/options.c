@@ -116,7 +116,7 @@ uint64_t options_older_than_s(const char *command, const char *text)
     return age_s;
 }
 
-/* Sets the environment variable, so that processes that this one starts use the file too. */
+/* Sets the environment variable, so that the processes that the tool starts use the file too. */
 static void set_key_file(const char *path)
 {
     owned char *absolute = absolute_path(path);

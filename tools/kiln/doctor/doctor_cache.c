@@ -14,8 +14,8 @@
 #include "../text/output.h"
 #include "doctor.h"
 
-/* Returns 0 if a path that does not exist could be created, otherwise an errno. Its lowest existing
- * folder decides. */
+/* Returns 0 if a path that does not exist could be created, otherwise an errno. This depends on the
+ * nearest folder above it that exists. */
 static int error_of_making(const char *path)
 {
     owned char *folder = must(strdup(path));
@@ -150,7 +150,7 @@ static const char *const known_variables[] = {
     NULL,
 };
 
-/* Variables that decide where the store is, or which libraries the loader loads. None has a
+/* Variables that decide where the store is, or which libraries the loader loads. None contains a
  * secret. */
 static const char *const other_variables[] = {
     "XDG_CACHE_HOME",     "HOME",          "AWS_SHARED_CREDENTIALS_FILE", "AWS_REGION",

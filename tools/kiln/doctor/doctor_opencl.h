@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of the examination that load OpenCL. Each runs in a separate process with its own
- * report.
+ * The parts of the examination that concern loaders, drivers and layers. Those that load OpenCL run
+ * in a separate process with its own report.
  */
 #pragma once
 

@@ -17,7 +17,8 @@ static void add_member(void *user, const char *name, const char *value)
     json_add(user, name, json_text_or_null(value));
 }
 
-/* A driver may have several files of the same name: a number follows from the second on. */
+/* A driver may have several files of the same name, so a number is appended to the names of the
+ * second and later ones. */
 static void add_file(void *user, const char *name, const char *identity)
 {
     char *unique = must(strdup(name));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bin_file.h"
 
-/* More than any machine has. Without a limit, a sparse file could keep the loop busy for days. */
+/* No machine has this many devices. Without a limit, a sparse file could keep the loop busy for
+ * days. */
 #define MAX_BINARIES 4096
 
 const char *bin_file_parse(const byte_source *source, bin_file *ret_bin)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 typedef struct dpcpp_request {
-    const char *command;   /* as "kiln ls" */
+    const char *command;   /* such as "kiln ls" */
     const char *layout;    /* the value of --layout */
     const char *directory; /* the value of --dir; NULL: where the runtime keeps its cache */
     bool json;

@@ -95,8 +95,8 @@ static void report_faults(const slot_inspection *inspection, const cache_slot *s
     }
 }
 
-/* Returns whether the runtime's search ends at this slot. The runtime takes the first slot with the
- * right key. */
+/* Returns whether the runtime's search ends at this slot without a usable item. The runtime takes
+ * the first slot with the right key. */
 static bool ends_search(const item_directory *directory, const cache_slot *slot,
                         const slot_item *item)
 {

@@ -8,8 +8,8 @@
 #include "src_file.h"
 #include "tree.h"
 
-/* Returns whether only the runtime can have made the path. Most programs have no specialization
- * constants or no options, so their paths contain the hash of an empty text. */
+/* Returns whether the path must be the runtime's. Most programs have no specialization constants or
+ * no options, so their paths contain the hash of an empty text. */
 bool is_path_of_runtime(const item_directory *in);
 
 /* How much of an item is read. */
@@ -18,7 +18,7 @@ typedef enum item_depth {
     ITEM_WHOLE  /* also the whole key, to compare it with the path */
 } item_depth;
 
-/* How good a proof of the cache's format an item is. */
+/* How strongly an item proves the cache's format. */
 typedef enum item_evidence {
     EVIDENCE_NONE,
     EVIDENCE_EMPTY,   /* its path is the runtime's, and its files are empty or missing */

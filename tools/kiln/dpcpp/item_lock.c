@@ -73,7 +73,7 @@ static outcome make(int directory, const char *name, held_lock *ret_lock)
     if (file < 0) {
         return OUTCOME_FAILED;
     }
-    /* With a grace of 0, another kiln may have taken it over already. */
+    /* With a grace period of 0, another kiln process may have taken it over already. */
     if (!claim(file)) {
         return close_with(file, OUTCOME_IN_USE);
     }

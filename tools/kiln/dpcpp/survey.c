@@ -250,8 +250,8 @@ static bool are_one(item_owner a, item_owner b)
     return a.kind == b.kind && a.index == b.index;
 }
 
-/* Returns whether the items prove the format. A cache in which a power failure left only empty
- * files is proof too. */
+/* Returns whether the items prove the format. Empty files in the runtime's folders prove it too,
+ * unless there are strange items: a power failure can leave a cache in that state. */
 static bool proves_format(const tree_survey *survey)
 {
     const size_t *evidence = survey->evidence;

@@ -27,14 +27,14 @@ void survey_make(cache_tree *tree, const inspection_rules *rules, tree_survey *r
 
 void survey_free(tree_survey *survey);
 
-/* Repairs what was found. Items that are in use stay as they are. If something cannot be repaired,
- * reports it and returns false. If nothing proves that this is a cache of the format, removes only
- * locks at the root, since names alone do not distinguish a cache from a user's own files or from a
- * later format. */
+/* Repairs what was found, except what is in use. Reports each repair that was not made, and returns
+ * false if one failed. If nothing proves that this is a cache of the format, removes only locks at
+ * the root, since names alone do not distinguish a cache from a user's own files or from a later
+ * format. */
 bool survey_repair(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey,
                    repair_counts *repaired);
 
-/* Reports a step that did not succeed. Returns false if it failed. */
+/* Reports a step whose outcome is not OUTCOME_DONE. Returns false if it is OUTCOME_FAILED. */
 bool repair_report(outcome result, const char *path);
 
 /* Returns the members that verify and trim share in JSON. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The files of a cache of the SYCL runtime: its directories of items with the files of each slot,
- * and everything else. Only names and sizes are read; no file is opened.
+ * and everything else. Only names, sizes and times are read; no file is opened.
  */
 #pragma once
 

@@ -9,7 +9,7 @@
 
 #include <kiln/key.h>
 
-/* Returns whether the part has its bytes and these are text, of one or more lines. */
+/* Returns whether the part is text, which may have several lines. A stripped part is not. */
 bool key_part_is_text(const kiln_key_part *part);
 
 /* Returns whether the part is a text that key_part_value returns in full. */
@@ -18,5 +18,6 @@ bool key_part_is_short(const kiln_key_part *part);
 /* Returns a short text for tables: the value in full if it is short. The caller frees it. */
 char *key_part_value(const kiln_key_part *part);
 
-/* Returns the part's name and size, and its value as text, hex or blake2b. */
+/* Returns the part's name and size, and its value as text, hex or blake2b. More than 32 bytes that
+ * are not text have no value. */
 json_t *key_part_to_json(const kiln_key_part *part);

@@ -28,7 +28,7 @@ typedef struct key_ring {
     const char *reading; /* the file that is being read */
 } key_ring;
 
-/* Finds the files, whose places the environment decides. Does not read them. */
+/* Finds the files, whose paths depend on the environment. Does not read them. */
 key_ring key_ring_of_environment(void);
 
 void key_ring_free(key_ring *ring);

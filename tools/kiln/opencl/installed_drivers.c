@@ -14,8 +14,8 @@
 #define PART_DIGEST_SIZE 32
 #define DEVICES_MAX 64
 
-/* How much later than the recorded time the last use may have been: the default interval of stores
- * between two records. */
+/* By default, a store records an entry's use at most once in this interval, so the last use may
+ * have been this much later than the recorded time. */
 #define STAMP_INTERVAL_S 3600
 
 /* A part as it is in keys: complete or stripped. */

@@ -14,8 +14,8 @@
 typedef enum driver_verdict {
     DRIVER_UNKNOWN,
     DRIVER_INSTALLED,
-    /* The key's platform is installed with different files, and the entry was not used since that
-     * installation. */
+    /* The key's platform is installed with different files, and the entry has not been used since
+     * they were installed. */
     DRIVER_REPLACED
 } driver_verdict;
 
@@ -30,9 +30,9 @@ void installed_drivers_free(installed_drivers *drivers);
 /* Compares an entry's driver with those installed here.
  *
  * @key          of the entry; parts may be stripped
- * @last_used_s  when the entry was last used, in Unix seconds. If that was after the installed
- *               driver was installed, the entry belongs to a different driver, which other programs
- *               find. */
+ * @last_used_s  when the entry was last used, in Unix seconds. An entry that may have been used
+ *               since the installed driver was installed is not DRIVER_REPLACED, because other
+ *               programs may find its driver. */
 driver_verdict installed_drivers_compare(const installed_drivers *drivers, const kiln_key *key,
                                          int64_t last_used_s);
 

@@ -23,9 +23,9 @@ char *layer_find(char **ret_path);
  * @ret_path is NULL then. */
 char *nvrtc_audit_find(char **ret_path);
 
-/* Returns the value of such a variable with Kiln's library added as the first one; the caller frees
- * it. For OpenCL, the first layer is next to the driver, so the user's own layers see the
- * application's calls as they do without Kiln.
+/* Returns the value of such a variable with @path added as the first item, unless the list contains
+ * it already; the caller frees it. For OpenCL, the first layer is next to the driver, so the user's
+ * own layers see the application's calls as they do without Kiln.
  *
  * @others  the variable's current value, or NULL */
 char *layer_list_with(const char *path, const char *others);

@@ -13,8 +13,8 @@ char *opencl_loader_found(void);
 
 bool opencl_loader_supports_layers(const char *path);
 
-/* Returns whether a loader reads an environment variable: if so, its file contains the variable's
- * name. */
+/* Returns whether a loader reads an environment variable. That is assumed if its file contains the
+ * variable's name. */
 bool opencl_loader_reads(const char *path, const char *variable);
 
 /* Returns a loader in the system's folders that supports layers and can replace @found: it is for

@@ -5,9 +5,8 @@
  */
 #pragma once
 
-/* Puts a folder first in LD_LIBRARY_PATH that contains only a link to a loader, and sets
- * OCL_ICD_VENDORS if loader_drivers returns a value. The folder is in the user's folder for caches,
- * and stays there.
+/* Puts a folder with a link to a loader first in LD_LIBRARY_PATH, and sets OCL_ICD_VENDORS if
+ * loader_drivers returns a value. The folder is in the user's folder for caches, and stays there.
  *
  * @replacement  the loader that programs must get
  * @found    the loader that programs would get otherwise

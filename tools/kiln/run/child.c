@@ -93,8 +93,8 @@ static bool take_status(pid_t program, int *ret_wait_status)
     return false;
 }
 
-/* Returns whether a process sent the signal. The kernel's signals, such as a terminal's, go to the
- * whole process group. */
+/* Returns whether a process other than the program sent the signal to this process. The
+ * kernel's own signals, such as a terminal's, go to the whole process group. */
 static bool was_sent_here(const siginfo_t *info, pid_t program)
 {
     return info->si_code <= 0 && info->si_pid != program;

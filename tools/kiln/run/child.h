@@ -4,7 +4,7 @@
  */
 #pragma once
 
-/* Replaces this process by the program. Returns only if the program could not be started: reports
+/* Replaces this process with the program. Returns only if the program could not be started: reports
  * that, and returns the exit code. */
 int program_replace(char **arguments);
 

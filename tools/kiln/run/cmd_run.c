@@ -106,8 +106,8 @@ static void set_thread_local_memory(void)
     must_succeed(setenv("GLIBC_TUNABLES", tunables, 1));
 }
 
-/* If the program's loader does not support layers, puts before it a loader that does, if the system
- * has such a loader. */
+/* If the program's loader does not support layers and the system has a loader that does, makes the
+ * program find that loader first. */
 static void set_opencl_loader(void)
 {
     owned char *found = opencl_loader_found();

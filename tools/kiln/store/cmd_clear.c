@@ -37,8 +37,8 @@ static bool ask(const cache_directory *directory, bool newer)
                      newer ? ", those of a newer format too," : "", directory->path);
 }
 
-/* Removes entries of a newer format. Requests among them count only in bytes, since only their
- * names are known. */
+/* Removes entries of a newer format. Requests among them are included in the bytes, but not in the
+ * counts, since only their names are known. */
 static kiln_status remove_newer(kiln_store *store, removal_work *removal)
 {
     const kiln_trim_params params = {.struct_size = sizeof params,

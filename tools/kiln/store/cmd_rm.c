@@ -9,6 +9,7 @@
 #include "../text/exit_code.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+#include "../text/progress.h"
 #include "removal.h"
 #include "walk.h"
 
@@ -80,73 +81,75 @@ static int select_items(const store_listing *listing, char **operands, bool all_
     return EXIT_OK;
 }
 
-static int remove_selection(kiln_store *store, const entry_selection *selection, bool json)
+/* @status  of the walk through the store */
+static int report_removal(const removal_work *removal, kiln_status status, bool something_missing,
+                          bool json)
 {
-    removal_work removal = {0};
-    kiln_status status = selection->count == 0
-                             ? KILN_OK
-                             : removal_run(store, selection->prefixes, selection->count, &removal);
-    removal_print(&removal, json);
+    removal_print(removal, json);
     if (status != KILN_OK) {
         return complain_of_status("the entries could not be read", status);
     }
-    if (removal.failed > 0) {
+    if (removal->failed > 0) {
         return EXIT_IO;
     }
-    return selection->something_missing || removal.newer > 0 ? EXIT_NOTHING_FOUND : EXIT_OK;
+    return something_missing || removal->newer > 0 ? EXIT_NOTHING_FOUND : EXIT_OK;
 }
 
-/* A search for the entries of a signer, with the entries that it found. */
-typedef struct signer_search {
+static int remove_selection(kiln_store *store, const entry_selection *selection, bool json)
+{
+    removal_work removal = {0};
+    const kiln_status status =
+        selection->count == 0 ? KILN_OK
+                              : removal_run(store, selection->prefixes, selection->count, &removal);
+    return report_removal(&removal, status, selection->something_missing, json);
+}
+
+typedef struct signer_removal {
     kiln_public_key key;
-    digest_prefix *found;
-    size_t count, capacity;
+    removal_work removal;
     bool is_incomplete; /* an entry could not be read */
-} signer_search;
+} signer_removal;
 
 /* Returns whether an entry names this signer. Only the bytes of the key count, since its owner can
  * write any name into a signature. */
-static bool is_of_signer(const signer_search *search, const kiln_entry *entry)
+static bool is_of_signer(const kiln_public_key *key, const kiln_entry *entry)
 {
     kiln_signature signature = {.struct_size = sizeof signature};
     return kiln_entry_get_signature(entry, &signature) == KILN_OK &&
-           memcmp(signature.signer.bytes, search->key.bytes, sizeof search->key.bytes) == 0;
+           memcmp(signature.signer.bytes, key->bytes, sizeof key->bytes) == 0;
 }
 
-static int look_at_signer(void *user, kiln_item *item, const kiln_item_info *info,
-                          const char *digest)
+static void remove_if_of_signer(void *user, kiln_item *item, kiln_status status, const char *why)
 {
-    signer_search *search = user;
+    signer_removal *work = user;
     kiln_entry *entry = NULL;
-    const kiln_status status = kiln_item_read(item, &entry);
-    (void)info;
-    if (status == KILN_OK && is_of_signer(search, entry)) {
-        search->found =
-            array_grown(search->found, search->count, &search->capacity, sizeof *search->found);
-        search->found[search->count++] = digest_prefix_parse(digest);
-    } else if (status != KILN_OK && status != KILN_MISS) {
-        complain("%s: %s", digest, kiln_status_text(status));
-        search->is_incomplete = true;
+    kiln_item_info info = {.struct_size = sizeof info};
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    progress_step("looked at");
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return; /* it was removed meanwhile */
+    }
+    kiln_digest_format(&info.digest, digest);
+    if (status != KILN_OK) {
+        complain("%s: %s", digest, why);
+        work->is_incomplete = true;
+    } else if (kiln_item_read(item, &entry) == KILN_OK && is_of_signer(&work->key, entry)) {
+        removal_take(&work->removal, item, &info, digest);
     }
     kiln_entry_release(&entry);
-    return 0;
 }
 
+/* Visits each copy of an entry, since the copies in a chain may have different signers. */
 static int remove_of_signer(kiln_store *store, const kiln_public_key *signer, bool json)
 {
-    signer_search search = {.key = *signer};
-    const kiln_status status = walk_items(store, look_at_signer, &search);
-    int exit_code = EXIT_OK;
-    if (status != KILN_OK) {
-        exit_code = complain_of_status("the entries could not be read", status);
-    } else {
-        entry_selection selection = {.prefixes = search.found,
-                                     .count = search.count,
-                                     .something_missing = search.count == 0};
-        exit_code = remove_selection(store, &selection, json);
-    }
-    free(search.found);
-    return exit_code == EXIT_OK && search.is_incomplete ? EXIT_IO : exit_code;
+    signer_removal work = {.key = *signer};
+    kiln_verify_report report = {.struct_size = sizeof report};
+    const kiln_status status =
+        store == NULL ? KILN_OK : kiln_store_verify(store, remove_if_of_signer, &work, &report);
+    progress_end();
+    const bool something_missing = work.removal.removed == 0;
+    const int exit_code = report_removal(&work.removal, status, something_missing, json);
+    return exit_code == EXIT_OK && work.is_incomplete ? EXIT_IO : exit_code;
 }
 
 static kiln_public_key key_of(const char *signer)

@@ -51,8 +51,8 @@ static void add_counter(struct libscols_table *table, const char *name, uint64_t
     add_row(table, name, text, meaning);
 }
 
-/* Describes the limit of the bytes. A server has its own limit, and a chain has the limits of its
- * directories. */
+/* Returns a text that says where the bytes are, and how many there may be. For a server it names no
+ * limit, since the server has its own; for a chain, the sum of the limits of its directories. */
 static char *meaning_of_bytes(const cache_directory *directory, uint64_t max_bytes)
 {
     char limit[UNIT_TEXT_SIZE];

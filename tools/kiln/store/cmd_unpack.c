@@ -46,8 +46,9 @@ int cmd_unpack(int argc, char **argv)
     if (trust ? key_file != NULL : key_file == NULL && !has_key_in_environment()) {
         options_wrong(argv[0], "give either --key-file or --trust");
     }
+    /* Checks this first, so that a failure leaves no new cache directory. */
     if (access(line.operands[0], R_OK) != 0) {
-        complain("%s: %s", line.operands[0], strerror(errno)); /* no directory was made */
+        complain("%s: %s", line.operands[0], strerror(errno));
         return EXIT_IO;
     }
     owned char *location = pack_location(line.operands[0], key_file);

@@ -21,8 +21,8 @@ typedef struct listed_item {
 } listed_item;
 
 typedef struct store_listing {
-    listed_item *items; /* the most recently used first; items of the same second are ordered by
-                           digest */
+    listed_item *items; /* the most recently used first; items last used in the same second are
+                           ordered by digest */
     size_t count, capacity;
 } store_listing;
 

@@ -26,8 +26,8 @@ static bool is_wanted(const removal_walk *walk, const char *digest)
     return false;
 }
 
-static void remove_item(kiln_item *item, const kiln_item_info *info, const char *digest,
-                        removal_work *removal)
+void removal_take(removal_work *removal, kiln_item *item, const kiln_item_info *info,
+                  const char *digest)
 {
     if (info->state == KILN_E_VERSION) {
         removal->newer++;
@@ -52,7 +52,7 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
     removal_walk *walk = user;
     progress_step("looked at");
     if (is_wanted(walk, digest)) {
-        remove_item(item, info, digest, &walk->removal);
+        removal_take(&walk->removal, item, info, digest);
     }
     return 0;
 }

@@ -21,4 +21,8 @@ typedef struct removal_work {
 kiln_status removal_run(kiln_store *store, const digest_prefix *prefixes, size_t prefix_count,
                         removal_work *ret_removal);
 
+/* Removes one item, and counts what was done. Reports a failure. */
+void removal_take(removal_work *removal, kiln_item *item, const kiln_item_info *info,
+                  const char *digest);
+
 void removal_print(const removal_work *removal, bool json);

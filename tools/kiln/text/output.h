@@ -14,7 +14,7 @@
 /* Writes "kiln: ", the text and a newline to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Ends the tool. If stdout could not be written, reports that and uses the exit code for it. */
+/* Ends the tool. If stdout could not be written, reports that and ends it with EXIT_IO. */
 _Noreturn void end_tool(int exit_code);
 
 /* Returns the exit code for a status of the library. */

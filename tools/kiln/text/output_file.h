@@ -20,6 +20,6 @@ typedef struct output_file {
  * exit code. */
 int output_file_begin(const char *path, output_file *ret_file);
 
-/* Closes the file. If it is complete, gives it its name; otherwise removes it. Returns what
- * output_file_begin returns. */
+/* Closes the file. If it is complete, gives it its name; otherwise removes it. Returns EXIT_OK;
+ * EXIT_IO if it is not complete, or after a failure, which this function has reported. */
 int output_file_end(output_file *file, bool is_complete);

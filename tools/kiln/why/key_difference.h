@@ -12,7 +12,8 @@
  * differs. */
 void key_difference_print(const kiln_key *there, const kiln_key *wanted);
 
-/* Returns an array of objects with the members name, change ("changed"; "added": only @wanted has
- * it; "removed": only @there has it), there, wanted, and line if both are texts of several
- * lines. */
+/* Returns an array with an object for each part that differs. Its members are "name"; "change",
+ * which is "changed", "added" (only @wanted has the part) or "removed" (only @there has it);
+ * "there" and "wanted", the part in each key, or null; and "line", the first line that differs, if
+ * both are texts and at least one of them is not short. */
 json_t *key_difference_to_json(const kiln_key *there, const kiln_key *wanted);

@@ -19,7 +19,8 @@ typedef struct neighbour_search {
     near_entries found;
 } neighbour_search;
 
-/* Returns how many bytes remain without the common beginning and end of two parts. */
+/* Returns how many bytes of the longer part are left after the removal of the beginning and the end
+ * that both parts share. */
 static uint64_t distance_of_parts(const kiln_key_part *a, const kiln_key_part *b)
 {
     const uint64_t longer = a->size > b->size ? a->size : b->size;

@@ -17,7 +17,7 @@ typedef struct near_entry {
     char *name, *device;
     int64_t created_s;
     size_t parts;     /* how many parts differ */
-    size_t all_parts; /* how many parts there are in either key */
+    size_t all_parts; /* how many parts at least one of the two keys has */
     uint64_t bytes;   /* roughly how many bytes differ: the distance */
 } near_entry;
 

@@ -174,8 +174,9 @@ static void CL_CALLBACK notified(cl_program program, void *user)
     __atomic_fetch_add(&note->count, 1, __ATOMIC_RELEASE);
 }
 
-/* Writes how a notification was made. A call may return before its notification: waits at most 10 s
- * for the end of a build in the background, and a little for a second notification. */
+/* Writes how a notification was made. A call may return before its notification, so this function
+ * waits at most 10 s for the end of a build in the background, and then briefly for a second
+ * notification. */
 static void say_notice(notice *note, cl_int status, const char *what)
 {
     __atomic_store_n(&note->returned, 1, __ATOMIC_RELEASE);

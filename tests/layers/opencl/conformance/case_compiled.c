@@ -67,7 +67,7 @@ static cl_program link_of(const scene *in, const char *options, cl_uint count,
     return linked;
 }
 
-/* Links a program with base(), and runs f of it. */
+/* Links a program with base(), and runs its kernel f. */
 static void check_linked(const scene *in, cl_program program, cl_program base, int first)
 {
     const cl_program inputs[] = {program, base};

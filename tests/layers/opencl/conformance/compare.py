@@ -7,9 +7,9 @@ itself, which is an error of the test. Without --layer, these are the only runs.
 program runs with an empty cache, with a warm cache, with a warm read-only cache, with the layer
 disabled, and with a cache directory that cannot be made. With --counting it also runs with the
 layer between two counting layers. First, all cases run in one process. Then each case runs in a
-separate process, without the second run without the layer and without counting layers. With
---expect-hits the cases run once more, with a warm cache and without the runtime's own cache, and
-must not build.
+separate process; there, the run without the layer is not repeated, and there is no run with
+counting layers. With --expect-hits the cases run once more, with a warm cache and without the
+runtime's own cache, and must not build.
 
 Exit status: 0: no difference; 1: something differs; 2: it could not be run.
 """
@@ -219,8 +219,8 @@ class Grouping:
         )
 
     def without_layer(self, fills_cache):
-        """Returns the transcripts without the layer. @fills_cache: runs once before, to fill the
-        runtime's own cache."""
+        """Returns the transcripts without the layer. @fills_cache: first runs the cases once to
+        fill the runtime's own cache."""
         native = lambda label: {}
         if fills_cache:
             self.run(native)

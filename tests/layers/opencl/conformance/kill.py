@@ -37,7 +37,7 @@ CASES = [
 EMPTY_EVERY = 10  # the cache is emptied after this many tries, so that there is something to write
 
 
-# How often a capturing process is killed, and after how many seconds at most.
+# The probability that a capturing process is killed, and the longest time until then, in seconds.
 CAPTURES_KILLED = 0.25
 CAPTURE_SECONDS = 1.5
 

@@ -2,8 +2,8 @@
  *
  * libcounting_layer.so: a layer for the OpenCL ICD loader that passes everything on, and counts the
  * most expensive calls. Tests and benches put it above and below a different layer. When the
- * process exits, it appends one line to the file that COUNTING_LAYER_FILE names, which begins with
- * its own file's name:
+ * process exits, the layer appends one line to the file that COUNTING_LAYER_FILE names. The line
+ * begins with the name of the layer's own file:
  *
  *     libcounting_layer.so builds=2 compiles=0 links=0 sources=2 ils=0 binaries=0 …
  *

@@ -115,7 +115,7 @@ static void write_value(FILE *out, const unsigned char *value, size_t size, valu
 }
 
 /* Queries once with a buffer of @given bytes. Writes the status, whether the returned size is
- * @expected, and whether bytes beyond @may_change kept their value. */
+ * @expected, and whether the query wrote bytes that it must not change. */
 static void query_with(FILE *out, ask_function ask, const subject *of, const query *question,
                        size_t given, size_t expected, const char *label)
 {

@@ -51,7 +51,7 @@ class ProcessesTest(unittest.TestCase):
 
     def wait_for_waiting(self, process):
         """Waits until the process waits for a lease or, if builds pass through, until it has begun
-        its own."""
+        its own build."""
         self.scene.wait_until(
             lambda: process.is_waiting() or (not options.cached and process.has_begun()),
             f"{process.pid} waits")

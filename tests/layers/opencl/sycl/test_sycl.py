@@ -112,8 +112,8 @@ class SyclTest(unittest.TestCase):
         self.assertEqual(counters_of(warm)["puts"], 0)
 
     def test_all_results(self):
-        """Compares the program's results with Kiln to its results without Kiln. numpy has checked
-        all results without Kiln."""
+        """Compares the program's results under Kiln with its results without Kiln. numpy has
+        checked all results without Kiln."""
         filled = environment(KILN_DIR=str(self.folder() / "cache"))
         with mock.patch.object(sycl_program, "arguments", ["--json"]):
             plain = run(environment())

@@ -210,8 +210,8 @@ class Started(CaptureTest):
         self.wait_for({"program": 1})
 
     def test_has_low_priority(self):
-        """The tool here only reports its session, because the scheduler gives weights to
-        sessions."""
+        """A script that reports its session's priority takes the place of the tool, because the
+        scheduler gives weights to sessions."""
         if not os.path.exists("/proc/self/autogroup"):
             self.skipTest("the scheduler does not weigh sessions here")
         told = os.path.join(self.scratch, "told")
@@ -535,7 +535,7 @@ class ByHand(CaptureTest):
             self.assert_warm([str(5 + i)], "%d.cl" % i)
 
     def end_worker(self, helper, number, before=()):
-        """Ends the helper's next worker by a signal. Returns the worker's process ID."""
+        """Ends the helper's next worker with a signal. Returns the worker's process ID."""
         workers = []
 
         def has_worker():
@@ -568,8 +568,8 @@ class ByHand(CaptureTest):
         self.assertEqual(self.kinds(), {"program": 1})
 
     def test_worker_ended_by_others(self):
-        """If a worker ends by a signal that no driver's fault raises, the request stays for the
-        next run."""
+        """If a worker is ended by a signal that no fault of a driver raises, the request stays for
+        the next run."""
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGXFSZ):
             shutil.rmtree(self.cache, ignore_errors=True)
             self.request(2)

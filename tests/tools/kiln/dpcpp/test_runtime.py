@@ -107,7 +107,7 @@ class RuntimeTest(unittest.TestCase):
         self.kiln("trim", "--max-size", "0")
         self.assertEqual(snapshot(self.root), before)
 
-    # ---- damages ----
+    # ---- damage ----
 
     def test_truncated_code(self):
         """The program is built again in each run, and each run leaves a copy."""
@@ -147,7 +147,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.items(), 0)
 
     def test_flipped_bit_of_code(self):
-        """The format has no checksum for code: only emptying the cache helps for certain."""
+        """The format has no checksum for code: only emptying the cache is certain to help."""
         content = bytearray(Path(f"{self.item}.bin").read_bytes())
         content[len(content) // 2] ^= 1
         Path(f"{self.item}.bin").write_bytes(content)
