@@ -204,6 +204,11 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
 kiln_status kilni_dir_read_entry(const kilni_dir *dir, int directory, const char *path,
                                  const kiln_key *key, kiln_entry **ret_entry);
 
+/* As kilni_dir_read_entry, for the file of the key in the key's shard, which must be trusted too.
+ */
+kiln_status kilni_dir_read_shard_entry(const kilni_dir *dir, const kiln_key *key,
+                                       kiln_entry **ret_entry);
+
 /* Returns the bytes that a file occupies on the disk. */
 uint64_t kilni_dir_disk_bytes(const struct stat *stat);
 

@@ -45,12 +45,14 @@ kiln_status kilni_dir_write_status(int system_error)
     return status == KILN_EXISTS || status == KILN_BUSY ? KILN_E_IO : status;
 }
 
-kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
-                                int *ret_file, struct stat *ret_stat)
+/* O_NONBLOCK: opening a FIFO must not block. */
+#define READ_FLAGS (O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+
+/* Checks a file that was just opened; closes it if it must not be used.
+ *
+ * @file  the descriptor, or -1 with errno */
+static kiln_status check_file(const kilni_dir *dir, int file, int *ret_file, struct stat *ret_stat)
 {
-    /* O_NONBLOCK: opening a FIFO must not block. */
-    int file = kilni_os()->openat(directory, path,
-                                  O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (file < 0) {
         return kilni_dir_read_status(errno);
     }
@@ -66,6 +68,38 @@ kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char 
     }
     *ret_file = file;
     return KILN_OK;
+}
+
+kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
+                                int *ret_file, struct stat *ret_stat)
+{
+    return check_file(dir, kilni_os()->openat(directory, path, READ_FLAGS, 0), ret_file, ret_stat);
+}
+
+/* Opens the file of a key by its whole path, so that an absent file costs one call. The shard is
+ * checked afterwards, by its path: only this user, and root, can put a different folder there. */
+static kiln_status open_in_shard(const kilni_dir *dir, const kiln_key *key, int *ret_file,
+                                 struct stat *ret_stat)
+{
+    char path[KILNI_DIR_PATH_SIZE], shard[KILNI_DIR_PATH_SIZE];
+    const int root = kilni_dir_root(dir);
+    kilni_dir_path_of(key, path);
+    kiln_status status =
+        check_file(dir, kilni_file_open_below(root, path, READ_FLAGS), ret_file, ret_stat);
+    if (status != KILN_OK) {
+        return status;
+    }
+    struct stat stat;
+    kilni_dir_shard_path(kilni_dir_shard_of(key), shard);
+    if (kilni_os()->fstatat(root, shard, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+        status = kilni_dir_read_status(errno);
+    } else if (!kilni_dir_trusts_folder(dir, &stat)) {
+        status = KILN_E_DENIED;
+    }
+    if (status != KILN_OK) {
+        kilni_os()->close(*ret_file);
+    }
+    return status;
 }
 
 uint64_t kilni_dir_largest_file(const kilni_dir *dir)
@@ -159,27 +193,40 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     return status;
 }
 
-kiln_status kilni_dir_read_entry(const kilni_dir *dir, int directory, const char *path,
-                                 const kiln_key *key, kiln_entry **ret_entry)
+/* Reads the entry of a key from a file, which it closes, and records the use. */
+static kiln_status read_entry_and_close(const kilni_dir *dir, int file, const struct stat *stat,
+                                        const kiln_key *key, kiln_entry **ret_entry)
 {
-    int file;
-    struct stat stat;
-    kiln_status status = kilni_dir_open_file(dir, directory, path, &file, &stat);
-    if (status != KILN_OK) {
-        return status;
-    }
     kiln_entry *entry = NULL;
-    status = kilni_dir_read_file(dir, file, &stat, &entry);
+    kiln_status status = kilni_dir_read_file(dir, file, stat, &entry);
     if (status == KILN_OK && !kiln_key_equals(key, kiln_entry_key(entry))) {
         kiln_entry_release(&entry);
         status = KILN_MISS;
     }
     if (status == KILN_OK) {
-        kilni_dir_record_use(dir, file, &stat);
+        kilni_dir_record_use(dir, file, stat);
         *ret_entry = entry;
     }
     kilni_os()->close(file);
     return status;
+}
+
+kiln_status kilni_dir_read_entry(const kilni_dir *dir, int directory, const char *path,
+                                 const kiln_key *key, kiln_entry **ret_entry)
+{
+    int file;
+    struct stat stat;
+    const kiln_status status = kilni_dir_open_file(dir, directory, path, &file, &stat);
+    return status == KILN_OK ? read_entry_and_close(dir, file, &stat, key, ret_entry) : status;
+}
+
+kiln_status kilni_dir_read_shard_entry(const kilni_dir *dir, const kiln_key *key,
+                                       kiln_entry **ret_entry)
+{
+    int file;
+    struct stat stat;
+    const kiln_status status = open_in_shard(dir, key, &file, &stat);
+    return status == KILN_OK ? read_entry_and_close(dir, file, &stat, key, ret_entry) : status;
 }
 
 uint64_t kilni_dir_disk_bytes(const struct stat *stat)

@@ -18,15 +18,9 @@
 static kiln_status kiln_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    char name[KILN_DIGEST_TEXT_SIZE], path[KILNI_DIR_PATH_SIZE];
-    int folder;
-    kiln_status status = kilni_dir_open_shard(dir, kilni_dir_shard_of(key), O_PATH, &folder);
-    if (status == KILN_OK) {
-        kilni_dir_name_of(key, name);
-        status = kilni_dir_read_entry(dir, folder, name, key, ret_entry);
-        kilni_os()->close(folder);
-    }
+    const kiln_status status = kilni_dir_read_shard_entry(dir, key, ret_entry);
     if (status == KILN_E_DENIED) {
+        char path[KILNI_DIR_PATH_SIZE];
         kilni_dir_path_of(key, path);
         kilni_store_warn(store, KILNI_WARNED_ENTRY,
                          "%s/%s: it or its folder is not trusted: owner, mode or kind", dir->path,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Opens the folders below the directory. Each folder is opened without following symbolic links and
- * checked by its descriptor, and its files are accessed through that descriptor. So every operation
- * uses the folder that was checked, and never a folder to which other users may write.
+ * checked by its descriptor, and its files are accessed through that descriptor. So an operation
+ * uses the folder that was checked, and never a folder to which other users may write. Only a get
+ * opens the file first, to save calls (entry_file.c).
  */
 #include <errno.h>
 #include <fcntl.h>
