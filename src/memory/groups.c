@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "key/hash.h"
 #include "memory/memory.h"
 
 enum { LEAST_CHAINS = KILNI_GROUP_CHUNK_SIZE, LEAST_CHUNK_ROOM = 16, CHAINS_JOINED_AT_ONCE = 4 };
@@ -12,13 +13,11 @@ static kilni_object **chain_at(const kilni_groups *groups, size_t i)
     return &groups->chunks[i / KILNI_GROUP_CHUNK_SIZE][i % KILNI_GROUP_CHUNK_SIZE];
 }
 
-/* Returns the chain of a group. Consecutive numbers, and multiples of a number, are spread over the
- * chains. So are numbers that differ only in their highest bits, which the product alone would
- * lose. */
+/* Returns the chain of a group. The hash has a secret, so nobody can choose many groups that share
+ * a chain. */
 static kilni_object **chain_of(const kilni_groups *groups, uint64_t group)
 {
-    const uint64_t folded = group ^ group >> 32;
-    const size_t i = (size_t)(folded * UINT64_C(0x9e3779b97f4a7c15) >> 32) & groups->mask;
+    const size_t i = (size_t)kilni_hash_keyed(&group, sizeof group) & groups->mask;
     /* The objects of a chain that does not exist yet are in the chain that will be split. */
     return chain_at(groups, i < groups->chain_count ? i : i & groups->mask >> 1);
 }
