@@ -184,6 +184,10 @@ void kilni_dir_remove_empty_shard(const kilni_dir *dir, unsigned shard);
 kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
                                 int *ret_file, struct stat *ret_stat);
 
+/* The same for a path below the directory, of which no component may be a symbolic link. */
+kiln_status kilni_dir_open_file_below(const kilni_dir *dir, const char *path, int *ret_file,
+                                      struct stat *ret_stat);
+
 /* Returns the status for the errno of a failed read access to a file or folder: KILN_MISS, also for
  * the errors that network file systems report for files that have just been removed; KILN_E_DENIED;
  * KILN_E_NO_MEMORY; KILN_E_IO. */
@@ -199,15 +203,10 @@ uint64_t kilni_dir_largest_file(const kilni_dir *dir);
 kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
                                 kiln_entry **ret_entry);
 
-/* Opens and reads the entry of a key, and records the use. Returns KILN_MISS if the file holds the
- * entry of a different key; else as kilni_dir_open_file and kilni_dir_read_file. */
-kiln_status kilni_dir_read_entry(const kilni_dir *dir, int directory, const char *path,
+/* Reads the entry of a key from an open file, which it closes, and records the use. Returns
+ * KILN_MISS if the file holds the entry of a different key; else as kilni_dir_read_file. */
+kiln_status kilni_dir_read_entry(const kilni_dir *dir, int file, const struct stat *stat,
                                  const kiln_key *key, kiln_entry **ret_entry);
-
-/* As kilni_dir_read_entry, for the file of the key in the key's shard, which must be trusted too.
- */
-kiln_status kilni_dir_read_shard_entry(const kilni_dir *dir, const kiln_key *key,
-                                       kiln_entry **ret_entry);
 
 /* Returns the bytes that a file occupies on the disk. */
 uint64_t kilni_dir_disk_bytes(const struct stat *stat);

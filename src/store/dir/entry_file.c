@@ -76,30 +76,11 @@ kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char 
     return check_file(dir, kilni_os()->openat(directory, path, READ_FLAGS, 0), ret_file, ret_stat);
 }
 
-/* Opens the file of a key by its whole path, so that an absent file costs one call. The shard is
- * checked afterwards, by its path: only this user, and root, can put a different folder there. */
-static kiln_status open_in_shard(const kilni_dir *dir, const kiln_key *key, int *ret_file,
-                                 struct stat *ret_stat)
+kiln_status kilni_dir_open_file_below(const kilni_dir *dir, const char *path, int *ret_file,
+                                      struct stat *ret_stat)
 {
-    char path[KILNI_DIR_PATH_SIZE], shard[KILNI_DIR_PATH_SIZE];
-    const int root = kilni_dir_root(dir);
-    kilni_dir_path_of(key, path);
-    kiln_status status =
-        check_file(dir, kilni_file_open_below(root, path, READ_FLAGS), ret_file, ret_stat);
-    if (status != KILN_OK) {
-        return status;
-    }
-    struct stat stat;
-    kilni_dir_shard_path(kilni_dir_shard_of(key), shard);
-    if (kilni_os()->fstatat(root, shard, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-        status = kilni_dir_read_status(errno);
-    } else if (!kilni_dir_trusts_folder(dir, &stat)) {
-        status = KILN_E_DENIED;
-    }
-    if (status != KILN_OK) {
-        kilni_os()->close(*ret_file);
-    }
-    return status;
+    return check_file(dir, kilni_file_open_below(kilni_dir_root(dir), path, READ_FLAGS), ret_file,
+                      ret_stat);
 }
 
 uint64_t kilni_dir_largest_file(const kilni_dir *dir)
@@ -193,9 +174,8 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     return status;
 }
 
-/* Reads the entry of a key from a file, which it closes, and records the use. */
-static kiln_status read_entry_and_close(const kilni_dir *dir, int file, const struct stat *stat,
-                                        const kiln_key *key, kiln_entry **ret_entry)
+kiln_status kilni_dir_read_entry(const kilni_dir *dir, int file, const struct stat *stat,
+                                 const kiln_key *key, kiln_entry **ret_entry)
 {
     kiln_entry *entry = NULL;
     kiln_status status = kilni_dir_read_file(dir, file, stat, &entry);
@@ -209,24 +189,6 @@ static kiln_status read_entry_and_close(const kilni_dir *dir, int file, const st
     }
     kilni_os()->close(file);
     return status;
-}
-
-kiln_status kilni_dir_read_entry(const kilni_dir *dir, int directory, const char *path,
-                                 const kiln_key *key, kiln_entry **ret_entry)
-{
-    int file;
-    struct stat stat;
-    const kiln_status status = kilni_dir_open_file(dir, directory, path, &file, &stat);
-    return status == KILN_OK ? read_entry_and_close(dir, file, &stat, key, ret_entry) : status;
-}
-
-kiln_status kilni_dir_read_shard_entry(const kilni_dir *dir, const kiln_key *key,
-                                       kiln_entry **ret_entry)
-{
-    int file;
-    struct stat stat;
-    const kiln_status status = open_in_shard(dir, key, &file, &stat);
-    return status == KILN_OK ? read_entry_and_close(dir, file, &stat, key, ret_entry) : status;
 }
 
 uint64_t kilni_dir_disk_bytes(const struct stat *stat)

@@ -36,8 +36,13 @@ static kiln_status read_payload(kilni_dir *dir, int folder, uint32_t number, con
                                 kiln_entry **ret_entry)
 {
     char name[KILNI_PAIR_NAME_SIZE];
+    int file;
+    struct stat stat;
     kilni_pair_payload_name(dir, number, name);
-    const kiln_status status = kilni_dir_read_entry(dir, folder, name, key, ret_entry);
+    kiln_status status = kilni_dir_open_file(dir, folder, name, &file, &stat);
+    if (status == KILN_OK) {
+        status = kilni_dir_read_entry(dir, file, &stat, key, ret_entry);
+    }
     if (status == KILN_E_DENIED) {
         kilni_store_warn(&dir->store, KILNI_WARNED_ENTRY,
                          "%s: a file %s is not trusted: owner, mode or kind", dir->path, name);

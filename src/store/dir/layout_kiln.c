@@ -15,13 +15,46 @@
  * empty. */
 #define PUT_TRIES 4
 
+/* Checks a shard by its path. Only this user, and root, can put a different folder there. */
+static kiln_status judge_shard(const kilni_dir *dir, unsigned shard)
+{
+    char path[KILNI_DIR_PATH_SIZE];
+    struct stat stat;
+    kilni_dir_shard_path(shard, path);
+    if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+        return kilni_dir_read_status(errno);
+    }
+    return kilni_dir_trusts_folder(dir, &stat) ? KILN_OK : KILN_E_DENIED;
+}
+
+/* Opens a file by its whole path, so that a missing file costs one call, and then checks its shard.
+ */
+static kiln_status open_in_shard(const kilni_dir *dir, unsigned shard, const char *path,
+                                 int *ret_file, struct stat *ret_stat)
+{
+    kiln_status status = kilni_dir_open_file_below(dir, path, ret_file, ret_stat);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = judge_shard(dir, shard);
+    if (status != KILN_OK) {
+        kilni_os()->close(*ret_file);
+    }
+    return status;
+}
+
 static kiln_status kiln_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    const kiln_status status = kilni_dir_read_shard_entry(dir, key, ret_entry);
+    char path[KILNI_DIR_PATH_SIZE];
+    int file;
+    struct stat stat;
+    kilni_dir_path_of(key, path);
+    kiln_status status = open_in_shard(dir, kilni_dir_shard_of(key), path, &file, &stat);
+    if (status == KILN_OK) {
+        status = kilni_dir_read_entry(dir, file, &stat, key, ret_entry);
+    }
     if (status == KILN_E_DENIED) {
-        char path[KILNI_DIR_PATH_SIZE];
-        kilni_dir_path_of(key, path);
         kilni_store_warn(store, KILNI_WARNED_ENTRY,
                          "%s/%s: it or its folder is not trusted: owner, mode or kind", dir->path,
                          path);

@@ -3,7 +3,7 @@
  * Opens the folders below the directory. Each folder is opened without following symbolic links and
  * checked by its descriptor, and its files are accessed through that descriptor. So an operation
  * uses the folder that was checked, and never a folder to which other users may write. Only a get
- * opens the file first, to save calls (entry_file.c).
+ * opens the file first, to save calls (layout_kiln.c).
  */
 #include <errno.h>
 #include <fcntl.h>
