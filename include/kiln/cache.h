@@ -525,8 +525,8 @@ typedef struct kiln_resident {
 typedef int (*kiln_visit_fn)(void *user, const kiln_resident *resident);
 
 /* Lists the objects in a cache, in no order. Each object that is in the cache during the whole call
- * is listed once; objects that are inserted or removed meanwhile may or may not be listed. Does not
- * count as a use.
+ * is listed, and possibly twice if other objects are removed meanwhile. Objects that are inserted
+ * or removed meanwhile may or may not be listed. Does not count as a use.
  *
  * @user  passed to @visit; may be NULL
  * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never. */

@@ -153,8 +153,8 @@ typedef struct kiln_device_ops {
     kiln_status (*link)(void *device, void *const *objects, size_t count, const char *options,
                         void **ret_program, char **ret_log);
 
-    /* Returns the size of a program in bytes; 0: unknown. NULL, or 0: the size of its code is used.
-     */
+    /* Returns the size of a program in bytes; 0: unknown. If this function is NULL or returns 0,
+     * the size of the code that the program was built from is used. */
     uint64_t (*program_bytes)(void *device, void *program);
 
     /* Reports the revision of the inputs that only a build can reveal, such as the files that a

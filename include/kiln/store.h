@@ -157,8 +157,8 @@ KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln
 #define KILN_REQUEST_PART "request"
 
 /* Publishes an entry under its own key, completely or not at all. An existing entry is replaced,
- * except one of a newer format: that stays, and the call returns KILN_EXISTS (in layouts "sycl" and
- * "onednn" the new entry is stored beside it).
+ * but one of a newer format stays: in layouts "sycl" and "onednn" the new entry is stored beside
+ * it, and otherwise the call stores nothing and returns KILN_EXISTS.
  *
  * @entry  borrowed
  * Returns KILN_OK; KILN_EXISTS; KILN_E_INVALID: an entry of kind KILN_ENTRY_REQUEST without a

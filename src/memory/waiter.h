@@ -18,8 +18,8 @@
 
 #include "memory/memory.h"
 
-/* A thread that waits for a flight, in which case the structure is on that thread's stack; or a
- * pending answer. A waiter is in the cache's list until it is answered or gives up. */
+/* Either a thread that waits for a flight, or a pending answer. A thread's waiter is on its stack.
+ * A waiter is in the cache's list until it is answered or gives up. */
 struct kilni_waiter {
     kilni_waiter *next;
     /* The next waiter in the list of waits of all caches, guarded by the lock of waits. */

@@ -143,7 +143,7 @@ static void test_objects_may_need_no_destroy_function(void **state)
     assert_int_equal(stats_of(s->cache).lingering_entries, 0);
 }
 
-/* Destroys an object and calls the cache meanwhile. */
+/* For end_chain, a destroy function that calls the cache and releases the pin of another object. */
 typedef struct chain {
     scene *s;
     kiln_pin *next; /* the pin that the object holds */

@@ -96,7 +96,8 @@ static inline void swift_stop(swift_server *server)
     }
 }
 
-/* Starts a server. A port may be taken in the meantime, so it tries several.
+/* Starts a server. Another process may take a port that was found free before the server opens it,
+ * so this tries up to three times.
  *
  * @folder  a scratch directory
  * @script  the path of swift_server.py */

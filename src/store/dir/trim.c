@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decides when a store is trimmed, and saves the state of a trim between its slices. The state is
- * in a folder of the store, which only one process at a time uses. A trim that a caller waits for
- * is done in one go, and keeps its state in memory.
+ * in a folder inside the store; a lock ensures that only one process at a time does a slice. A trim
+ * that a caller waits for is done in one go, and keeps its state in memory.
  */
 #include <endian.h>
 #include <errno.h>

@@ -300,7 +300,7 @@ static void test_only_the_refused_entry_is_removed(void **state)
 
 /* ---- unconditional removals ---- */
 
-/* Only the file that was listed is removed. A file that was stored in its place later stays. */
+/* Only the file that was listed is removed. If another file has taken its place, that one stays. */
 static void test_a_removal_by_key(void **state)
 {
     (void)state;

@@ -6,9 +6,9 @@
  * again.
  *
  * If no such platform is installed here, nothing can be concluded: a different program, or a
- * container that shares the cache, may have that platform. The same holds if it is not known when
- * the installed driver was installed, or if the entry may have been used since then, according to
- * the recorded time of its last use. Programs that only read the cache record no uses.
+ * container that shares the cache, may have that platform. The same holds if the time of the
+ * driver's installation is not known, or if the entry may have been used after it: the recorded
+ * time of its last use can be an hour too early. Programs that only read the cache record no uses.
  */
 #pragma once
 
