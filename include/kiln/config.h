@@ -139,7 +139,7 @@ KILN_API void kiln_config_free(kiln_config **config);
 /* Fills the parameters of the store at kiln_config.location: size, layout, policy, age, flags, key
  * file and credentials. The caller sets the log.
  *
- * @ret_params  [in, out] with its struct_size set, and filled as far as struct_size reaches; its
+ * @ret_params  [in, out] with its struct_size set; the call fills the fields that it covers; its
  *              texts are valid as long as @config is
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_store(const kiln_config *config,
@@ -148,7 +148,7 @@ KILN_API kiln_status kiln_config_get_store(const kiln_config *config,
 /* Fills the parameters of kiln_cache_new: bounds, policy, and whether failures are kept or the
  * cache is disabled. The caller sets the destroy function.
  *
- * @ret_params  [in, out] with its struct_size set, and filled as far as struct_size reaches
+ * @ret_params  [in, out] with its struct_size set; the call fills the fields that it covers
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_memory(const kiln_config *config,
                                             kiln_cache_params *ret_params);

@@ -57,7 +57,7 @@ typedef struct kiln_signature {
  * not look at signatures.
  *
  * @entry          must not be NULL
- * @ret_signature  [in, out] with its struct_size set, and filled as far as struct_size reaches
+ * @ret_signature  [in, out] with its struct_size set; the call fills the fields that it covers
  * Returns KILN_OK; KILN_MISS: the entry has no signature; KILN_E_CORRUPT: what it has in that place
  * is no signature; KILN_E_INVALID: NULL, or no struct_size. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_entry_get_signature(const kiln_entry *entry,

@@ -74,9 +74,9 @@ void kilni_make_room_locked(kiln_cache *cache, uint64_t bytes, kilni_followup *f
     }
 }
 
-/* Makes room for an object in the cache that has grown, by evicting other objects. If the object
- * alone exceeds the capacity, evicts it and no others. Under KILN_POLICY_NO_EVICT, evicts nothing.
- * May give up the lock for a while. */
+/* Called for a cached object whose size has grown. Evicts other objects until all fit. If the
+ * object alone exceeds the capacity, evicts it and no others. Under KILN_POLICY_NO_EVICT, evicts
+ * nothing. May give up the lock for a while. */
 static void readmit_locked(kilni_object *object, kilni_followup *followup)
 {
     kiln_cache *cache = object->cache;

@@ -11,8 +11,8 @@
 #include "memory/reader.h"
 #include "memory/waiter.h"
 
-/* The depth of nested calls of the handlers below. Their calls nest if the handlers are registered
- * twice: if a process forks while it registers them, its child registers them again. */
+/* The depth of nested calls of the handlers below. Calls nest if the handlers are registered twice.
+ * That happens in the child of a process that forked while it registered them. */
 static _Thread_local unsigned fork_depth;
 
 static kiln_cache *forking; /* all caches, from before_fork to unlock_all */

@@ -219,7 +219,7 @@ static inline bool kilni_place_leave(kilni_place *place, kiln_cache *cache)
     return kilni_place_leave_with(place, cache, kilni_fence_is_asymmetric());
 }
 
-/* The value of a place whose section has been left, while the cache must continue to exist. */
+/* A place's value after its section has been left, as long as the thread still needs the cache. */
 #define KILNI_PLACE_LEAVING(cache) ((kiln_cache *)((uintptr_t)(cache) | 1))
 
 /* As kilni_place_leave, for a thread that has changed its count of an object, and may have released

@@ -259,7 +259,7 @@ kilni_object *kilni_victim_choose_locked(kiln_cache *cache, kilni_order order)
     }
     candidates->choices++;
     if (candidates->count > 1) {
-        /* The removal of an object reads its key, and this object will probably be removed next. */
+        /* This object will probably be removed next, and its removal will read its key. */
         __builtin_prefetch(candidates->list[1].object->slot.key);
     }
     return lowest.object;

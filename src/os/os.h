@@ -5,7 +5,8 @@
  * tests make the n-th call of each kind fail, and count the calls.
  *
  * Each slot has the contract of its system call: -1 and errno on failure. A slot is called as in
- * kilni_os()->read(…). Loops over EINTR and short transfers are in os/file.h.
+ * kilni_os()->read(…). The functions of os/file.h repeat calls that a signal interrupts or that
+ * transfer too little.
  */
 #pragma once
 

@@ -28,8 +28,8 @@ static bool is_wanted(const copying *work, const kiln_item_info *info)
     return !work->params.wants_item || work->params.wants_item(work->params.user, info) != 0;
 }
 
-/* Looks up a digest in the destination. Statuses as kiln_store_get; KILN_E_UNSUPPORTED: the
- * destination can look up only keys. */
+/* Looks up a digest in the destination. The statuses are those of kiln_store_get;
+ * KILN_E_UNSUPPORTED: the destination can look up only keys. */
 static kiln_status look_at_digest(const copying *work, const kiln_digest *digest)
 {
     kiln_entry *entry = NULL;

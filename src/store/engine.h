@@ -10,14 +10,14 @@
 typedef struct kilni_store_engine {
     const char *noun;           /* the name of such a store in messages, such as "a pack" */
     const char *scheme;         /* of the engine's URLs, with the colon */
-    const char *const *options; /* the options that such a URL may have; ends with NULL */
+    const char *const *options; /* the options that such a URL may have, followed by NULL */
 
     /* Checks @text, the part of a URL that follows the scheme. @path points to where the path
      * begins in @text. Returns KILN_OK; KILN_E_PARSE. @error describes the failure. */
     kiln_status (*check_url)(const char *text, const char *path, kiln_error *error);
 
     /* Opens the store. @path is the location without its scheme and options, and is no longer
-     * escaped. Statuses as kiln_store_open. */
+     * escaped. The statuses are those of kiln_store_open. */
     kiln_status (*open)(const char *path, const kilni_store_options *options,
                         kiln_store **ret_store, kiln_error *error);
 
@@ -34,7 +34,8 @@ typedef struct kilni_store_engine {
     uint32_t (*capabilities)(uint32_t flags);
 } kilni_store_engine;
 
-/* Opens a store, after reading the key files that the options name. Statuses as kiln_store_open. */
+/* Opens a store, after reading the key files that the options name. The statuses are those of
+ * kiln_store_open. */
 kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *path,
                                   const kilni_store_options *options, kiln_store **ret_store,
                                   kiln_error *error);

@@ -18,8 +18,8 @@ typedef struct kilni_location {
 /* Parses a location, or that of one tier of a chain. The options of a URL override @params.
  *
  * @params   may be NULL
- * @engines  the engines that a location may name; ends with NULL. The first engine opens a location
- *           that is a path and not a URL
+ * @engines  the engines that a location may name, followed by NULL. The first engine opens a
+ *           location that is a path and not a URL
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_PARSE; KILN_E_UNSUPPORTED: an unknown scheme, option,
  * flag, policy or layout, a backend that the layout does not have, a struct with unknown fields, or
  * a URL with an unescaped '#' or '|'; KILN_E_DENIED: nothing would authenticate a server's entries;

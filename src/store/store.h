@@ -93,8 +93,8 @@ typedef struct kilni_store_ops {
                                  size_t *ret_fill);
     /* NULL: get never sets @ret_fill. */
     void (*fill)(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
-    /* Reads and verifies the entry of a digest, without recording a use. Statuses as get;
-     * KILN_E_UNSUPPORTED: this store cannot find an entry by its digest. */
+    /* Reads and verifies the entry of a digest, without recording a use. The statuses are those of
+     * get; KILN_E_UNSUPPORTED: this store cannot find an entry by its digest. */
     kiln_status (*read_digest)(kiln_store *store, const kiln_digest *digest,
                                kiln_entry **ret_entry);
     kiln_status (*put)(kiln_store *store, const kiln_entry *entry);

@@ -167,8 +167,8 @@ static uint32_t directive_after_dot(const char *at, const char *end)
     return found;
 }
 
-/* Whether a dot belongs to no name, number or ellipsis. The # operator can turn such a dot into a
- * string. */
+/* Whether the dot before @next stands alone: it is not part of a name, a number or an ellipsis. The
+ * # operator can turn such a dot into a string. */
 static bool is_lone_dot(const scanner *s, const char *next)
 {
     const bool has_next = next < s->end && (is_name_character(*next) || *next == '.');

@@ -23,7 +23,7 @@ enum { KILNI_WORDS_MAX = 28 };
  * sequences; or a dot that may become such a string. */
 #define KILNI_SEEN_OPEN_STRING (UINT32_C(1) << 30)
 /* A carriage return without a newline after it: some compilers treat it as a newline, or as a part
- * of a line splice. This bit counts for every list of words. */
+ * of a line splice. This bit applies to every list of words. */
 #define KILNI_SEEN_LONE_RETURN (UINT32_C(1) << 31)
 
 /* The words to search for. Word n is bit n of a set. */
@@ -40,7 +40,7 @@ typedef struct kilni_word_list {
 /* The words that were found. All members except the list begin as zero. */
 typedef struct kilni_words {
     const kilni_word_list *list;
-    uint32_t found;  /* words that are found in a single text, without pieces from other texts */
+    uint32_t found;  /* words of which one text contains all characters */
     uint32_t beside; /* words of pragmas, in lines of any kind */
     bool pastes;     /* a text contains ## */
     kilni_pasted_names pieces[KILNI_WORDS_MAX];

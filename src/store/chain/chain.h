@@ -18,8 +18,9 @@ typedef struct kilni_chain {
     kilni_tier tiers[KILNI_CHAIN_MAX_TIERS];
 } kilni_chain;
 
-/* Opens every tier that can be opened. Statuses as kiln_store_open. If no tier can be opened, fails
- * with the first status of a tier that is not KILN_MISS, or with KILN_MISS if there is none.
+/* Opens every tier that can be opened. The statuses are those of kiln_store_open. If no tier can be
+ * opened, fails with the first status of a tier that is not KILN_MISS, or with KILN_MISS if there
+ * is none.
  *
  * @engines  as kilni_location_parse */
 kiln_status kilni_chain_open(const char *location, const kiln_store_params *params,
@@ -41,7 +42,7 @@ kiln_status kilni_chain_item_remove(kiln_item *item);
  * lease. Its holder then asks the first server that has leases for the fleet's lease. So all
  * processes that use the same chain ask the same tiers, as long as these work, and only one process
  * of each machine at a time asks the server. If no tier can grant one of the two leases, the other
- * one is sufficient. Statuses as kiln_store_lease. */
+ * one is sufficient. The statuses are those of kiln_store_lease. */
 kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
                               kiln_lease **ret_lease);
 void kilni_chain_lease_release(kiln_lease *lease);

@@ -129,7 +129,7 @@ int kilni_dir_make_directory(int parent, const char *path);
 
 bool kilni_dir_is_readonly(const kilni_dir *dir);
 
-/* Opens the directory for the first time. Statuses as kiln_store_open. */
+/* Opens the directory for the first time. The statuses are those of kiln_store_open. */
 kiln_status kilni_dir_start(kilni_dir *dir, kiln_error *error);
 
 /* Opens the directory again, after it was removed, or after other code has closed its descriptor.
@@ -221,8 +221,8 @@ void kilni_dir_record_use(const kilni_dir *dir, int file, const struct stat *sta
 
 /* Writes a new temporary. The caller must publish or remove it.
  *
- * @directory       @folder is relative to it
- * @path            [out] of @size bytes; relative to @directory too
+ * @folder          relative to @directory
+ * @path            [out] of @size bytes; also relative to @directory
  * @ret_disk_bytes  [out]
  * Returns KILN_OK; KILN_MISS: the folder is missing; KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL;
  * KILN_E_IO; KILN_E_NO_MEMORY. */
@@ -315,7 +315,8 @@ void kilni_dir_restore_aside(int directory, const char *aside, const char *path)
 kiln_status kilni_dir_remove_aside(int directory, const char *aside,
                                    const kilni_dir_identity *seen);
 
-/* Removes a file if it is still the one that was seen. Statuses as kilni_dir_move_aside. */
+/* Removes a file if it is still the one that was seen. The statuses are those of
+ * kilni_dir_move_aside. */
 kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen);
 
 /* ---- pending.c: changes that are not in the totals yet ---- */

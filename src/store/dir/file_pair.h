@@ -148,12 +148,12 @@ bool kilni_pair_stat(const kilni_dir *dir, int folder, uint32_t number, struct s
                      uint64_t *ret_key_size);
 
 /* Removes a pair if its payload is still the one that was seen. The caller has examined the pair
- * before. Statuses as kilni_dir_remove_seen. */
+ * before. The statuses are those of kilni_dir_remove_seen. */
 kiln_status kilni_pair_remove_slot(kilni_dir *dir, int folder, uint32_t number,
                                    const kilni_dir_identity *seen);
 
 /* Removes one file of a number if it is still the one that was seen and the other file is missing.
- * Statuses as remove_half in layout.h. */
+ * The statuses are those of remove_half in layout.h. */
 kiln_status kilni_pair_remove_half_of(const kilni_dir *dir, int folder, uint32_t number,
                                       kilni_dir_half half, const kilni_dir_identity *seen);
 

@@ -143,7 +143,7 @@ kiln_status kilni_pair_remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
     return status;
 }
 
-/* Removes a pair whose payload is held. Statuses as remove_if_own. */
+/* Removes a pair whose payload is held. The statuses are those of remove_if_own. */
 static kiln_status remove_held(kilni_dir *dir, int folder, uint32_t number, const kiln_key *key,
                                const kiln_entry *judged, const kilni_dir_held *held)
 {

@@ -39,7 +39,7 @@ typedef struct kilni_dir_layout {
     kiln_digest (*digest_of)(kilni_dir *dir, const kilni_dir_found *found);
 
     /* Removes an entry if it is still the one that was seen, and the folders that become empty.
-     * Statuses as kilni_dir_remove_seen. */
+     * The statuses are those of kilni_dir_remove_seen. */
     kiln_status (*remove_place)(kilni_dir *dir, const kilni_dir_spot *spot,
                                 const kilni_dir_identity *seen);
 

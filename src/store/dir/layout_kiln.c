@@ -158,7 +158,8 @@ typedef struct written_entry {
                          be examined; no warning is logged */
 } written_entry;
 
-/* Puts an entry into its shard. Statuses as kiln_store_put; KILN_MISS: the shard no longer exists.
+/* Puts an entry into its shard. The statuses are those of kiln_store_put; KILN_MISS: the shard no
+ * longer exists.
  */
 static kiln_status put_in_shard(kilni_dir *dir, unsigned shard, const kiln_entry *entry,
                                 written_entry *ret_written)

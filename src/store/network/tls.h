@@ -30,7 +30,8 @@ typedef struct kilni_tls kilni_tls;
  * @error describes the failure. */
 kiln_status kilni_tls_check(const kilni_tls_settings *settings, kiln_error *error);
 
-/* Prepares the client's side of a connection. @file must outlive it. Statuses as kilni_tls_check.
+/* Prepares the client's side of a connection. @file must outlive it. The statuses are those of
+ * kilni_tls_check.
  */
 kiln_status kilni_tls_new(const kilni_tls_settings *settings, const kilni_owned_descriptor *file,
                           kilni_tls **ret_tls);

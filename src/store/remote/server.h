@@ -30,6 +30,6 @@ bool kilni_remote_path_read(const char *text, size_t length, char *ret_path, siz
 /* As kilni_remote_path_read, for "BUCKET[/PREFIX]". */
 bool kilni_remote_bucket_read(const char *text, size_t length, char *ret_path, size_t size);
 
-/* Reads the absolute path of a socket. Statuses as kilni_remote_server_parse. */
+/* Reads the absolute path of a socket. The statuses are those of kilni_remote_server_parse. */
 kiln_status kilni_remote_server_parse_socket(const char *path, kilni_remote_server *ret_server,
                                              kiln_error *error);
