@@ -173,8 +173,8 @@ static void open_until(kilni_breaker *breaker, uint64_t retry_ns, uint64_t end_n
     store(&breaker->retry_ns, retry_ns);
 }
 
-/* A server that has not answered within the last minute gets no second try at once, because the
- * next caller would have to wait as long as this one. */
+/* If the server has not answered within the last minute, callers do not try again immediately: the
+ * next caller would have to wait as long as the one that failed. */
 void kilni_breaker_note_fault(kilni_breaker *breaker, uint64_t now_ns, kilni_server_fault fault)
 {
     unsigned faults = atomic_fetch_add_explicit(&breaker->faults, 1, memory_order_relaxed) + 1;

@@ -51,7 +51,7 @@ typedef struct kilni_resp_event {
     const unsigned char *data; /* of TEXT, ERROR and PIECE; valid until the next call */
 } kilni_resp_event;
 
-/* What a reply may announce. A reply that announces more breaks the reader. */
+/* What a reply may announce. If a reply announces more, the reader fails. */
 typedef struct kilni_resp_limits {
     uint64_t max_blob;   /* bytes in one blob */
     uint64_t max_values; /* values in all lists of a reply together */
