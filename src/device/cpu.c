@@ -46,14 +46,14 @@ static const feature_register registers[] = {
 static void read_leaf(uint32_t leaf, uint32_t subleaf, uint32_t values[4])
 {
     memset(values, 0, 4 * sizeof *values);
-    /* Leaves above the highest do not exist. */
+    /* The processor has no leaves above the highest one that it reports. */
     if ((uint32_t)__get_cpuid_max(leaf & 0x80000000u, NULL) >= leaf) {
         __cpuid_count(leaf, subleaf, values[EAX], values[EBX], values[ECX], values[EDX]);
     }
 }
 
-/* Returns which registers the system saves. Instructions that use a register are available only if
- * the system saves it. */
+/* Returns the set of registers that the system saves. The instructions that use a register are
+ * available only if the system saves that register. */
 static uint64_t read_state_mask(void)
 {
     uint32_t values[4];
@@ -89,7 +89,7 @@ kiln_status kilni_cpu_describe(kilni_text *text)
 #include <stdlib.h>
 #include <sys/auxv.h>
 
-/* Whether a line of /proc/cpuinfo names the model or its instructions. */
+/* Returns 1 if a line of /proc/cpuinfo names the model or its instructions. */
 static int describes_model(const char *line, size_t length)
 {
     static const char *const names[] = {"CPU implementer", "CPU architecture", "CPU variant",
@@ -103,8 +103,8 @@ static int describes_model(const char *line, size_t length)
     return 0;
 }
 
-/* Appends the lines that describe a model, each distinct line once, since a machine may have
- * different cores. */
+/* Appends the lines that describe a model. A machine can have different cores, so several lines can
+ * be equal. Each distinct line is appended once. */
 static kiln_status append_model(kilni_text *text, const char *lines)
 {
     kiln_status status = KILN_OK;

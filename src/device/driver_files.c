@@ -22,7 +22,7 @@ static const char *base_name(const char *path)
 
 /* ---- the list ---- */
 
-/* Takes ownership of the identity, even on failure. */
+/* Takes ownership of @identity, even on failure. */
 static kiln_status add_file(kilni_driver_files *files, kilni_driver_file file, const char *name,
                             kilni_text *identity)
 {
@@ -95,8 +95,8 @@ static bool was_searched(search *s, const struct stat *facts, const char *patter
     return false;
 }
 
-/* If a file has several names, the longest is kept. It contains the version, and does not depend on
- * whether the links that development packages add are installed. */
+/* If a file has several names, keeps the longest. The longest name contains the version. It stays
+ * the same even if a development package adds links to the file. */
 static kiln_status rename_file(kilni_driver_file *file, const char *name)
 {
     size_t length = strlen(name), known = strlen(file->name);
@@ -225,8 +225,8 @@ static kiln_status search_patterns(search *s, const char *const *patterns)
     return status;
 }
 
-/* A driver may look for its files beside the link by which its library was opened, or beside the
- * library itself. */
+/* A driver might look for its files in the folder of the link through which its library was opened,
+ * or in the folder of the library itself. */
 static kiln_status search_beside(search *s, const char *driver_path, const char *const *patterns)
 {
     s->driver_path = driver_path;
@@ -256,8 +256,7 @@ static kiln_status add_patterns(kilni_driver_files *files, const char *driver_pa
     return status;
 }
 
-/* Returns how many files of the same name come before this one, in the order in which they were
- * found. */
+/* Returns how many files with the same name were found before this file. */
 static size_t place_among_equals(const kilni_driver_files *files, size_t index)
 {
     size_t before = 0;
@@ -270,7 +269,7 @@ static size_t place_among_equals(const kilni_driver_files *files, size_t index)
 
 /* If two folders have a file of the same name, it matters which folder has which file. So a number
  * is added to the name of each such file except the first. The last file is renamed first, because
- * each count needs the original names of the files before it. */
+ * the number of a file is found by counting the original names before it. */
 static kiln_status number_equal_names(kilni_driver_files *files)
 {
     kiln_status status = KILN_OK;

@@ -16,7 +16,7 @@ static kiln_status check(const struct stat *facts, size_t limit)
     return facts->st_size < 0 || (uint64_t)facts->st_size > limit ? KILN_E_TOO_LARGE : KILN_OK;
 }
 
-/* Asks for one byte more than expected, to notice a file that grows. */
+/* Tries to read one byte more than expected, to notice if the file grows. */
 static kiln_status read_open(int file, const struct stat *facts, kilni_file_content *ret_file)
 {
     size_t size = (size_t)facts->st_size;

@@ -19,7 +19,7 @@ typedef struct kilni_file_content {
 /* Reads a file of at most @limit bytes.
  *
  * Returns KILN_OK; KILN_MISS: no file has this name; KILN_E_TOO_LARGE; KILN_E_DENIED: it is not a
- * regular file, or cannot be read; KILN_E_IO, also if its size changes while it is read;
- * KILN_E_NO_MEMORY. Blocks: on reading the file. */
+ * regular file, or cannot be read; KILN_E_IO: reading failed, or the size changed while the file
+ * was read; KILN_E_NO_MEMORY. Blocks: on reading the file. */
 kiln_status kilni_file_content_read(const char *path, size_t limit, kilni_file_content *ret_file);
 void kilni_file_content_done(kilni_file_content *file);

@@ -14,7 +14,7 @@
 
 enum { PAGE = 4096, WHOLE = 256 * PAGE, SAMPLES = 64 };
 
-/* Returns the offset, in a file of @size bytes, of page @i of the sample. */
+/* Returns the position of page @i of the sample in a file of @size bytes. */
 static uint64_t sample_offset(uint64_t size, size_t i)
 {
     uint64_t pages = (size + PAGE - 1) / PAGE;
@@ -37,7 +37,7 @@ static size_t aligned(size_t size)
     return (size + 3) & ~(size_t)3;
 }
 
-/* Returns the build-id in a run of notes, or NULL if there is none. */
+/* Looks for a build-id in a sequence of ELF notes. Returns NULL if there is none. */
 static const unsigned char *find_build_id(const unsigned char *notes, size_t size, size_t *ret_size)
 {
     size_t at = 0;
@@ -114,7 +114,7 @@ static kiln_status read_exactly(int file, unsigned char *buffer, size_t size, ui
     return status == KILN_OK && count == size ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
-/* Starts reading the pages of a sample all at once, rather than one after another. */
+/* Asks the system to start reading all pages of a sample, so that the reads overlap. */
 static void fetch_sample(int file, uint64_t size)
 {
     for (size_t i = 0; i < SAMPLES; i++) {
@@ -216,9 +216,9 @@ static bool stays_as_loaded(const ElfW(Phdr) * segment)
            segment->p_filesz > 0;
 }
 
-/* Returns a pointer to the byte at @offset within the concatenation of all segments that stay as
- * loaded, and in @ret_left how many bytes its segment has from there on. Returns NULL if there is
- * no such byte. */
+/* Treats all segments that stay as loaded as one sequence of bytes. Returns a pointer to the byte
+ * at @offset in this sequence, or NULL if the sequence is shorter. Sets @ret_left to the number of
+ * bytes from there to the end of the segment. */
 static const unsigned char *locate(const struct dl_phdr_info *library, uint64_t offset,
                                    uint64_t *ret_left)
 {
@@ -250,7 +250,7 @@ static size_t copy_loaded(const struct dl_phdr_info *library, uint64_t offset,
     return copied;
 }
 
-/* Does for a loaded library what fetch_sample does for a file. */
+/* Does the same as fetch_sample, but for a loaded library. */
 static void fetch_loaded(const struct dl_phdr_info *library, uint64_t size)
 {
     for (size_t i = 0; i < SAMPLES; i++) {

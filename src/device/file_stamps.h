@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stat reports about files: a cheap way to see whether any of them may have changed.
+ * Keeps what stat reports about files. This is a cheap way to see whether any of the files might
+ * have changed.
  */
 #pragma once
 
@@ -24,14 +25,15 @@ typedef struct kilni_file_stamps {
 } kilni_file_stamps;
 
 /* Records what a name refers to now: a file, a folder, or nothing. A folder changes when a name is
- * added to it or removed. Returns KILN_OK or KILN_E_NO_MEMORY. */
+ * added to it or removed from it. Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_file_stamps_add(kilni_file_stamps *stamps, const char *path);
 
-/* Whether every name still refers to the same, unchanged file or folder, or still to nothing. */
+/* Returns true if every name still refers to the same, unchanged file or folder. A name that
+ * referred to nothing must still refer to nothing. */
 bool kilni_file_stamps_hold(const kilni_file_stamps *stamps);
 
-/* Returns the last time at which one of the regular files changed or got its name, in nanoseconds
- * of Unix time; 0 if there are no regular files. */
+/* Returns the latest time at which one of the regular files changed or got its name, in nanoseconds
+ * of Unix time. Returns 0 if there are no regular files. */
 int64_t kilni_file_stamps_changed_ns(const kilni_file_stamps *stamps);
 
 void kilni_file_stamps_done(kilni_file_stamps *stamps);

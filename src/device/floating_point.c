@@ -7,10 +7,10 @@
 
 enum { TEXT_SIZE = 64 };
 
-/* Defined for each architecture: the control words, the bits in them that are the mode, their
- * values in a new process, how to mask traps, the exception flags, and the format of a mode as
- * text. Kiln does not use the C library's functions for this, because they are in libm, which Kiln
- * does not link: see tests/include/check-exports. */
+/* The following is defined separately for each architecture: the control words, the bits that form
+ * the mode, the values of these bits in a new process, how to mask traps, the exception flags, and
+ * the format of a mode as text. Kiln does not use the C library's functions for this. They are in
+ * libm, which Kiln does not link: see tests/include/check-exports. */
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 
@@ -163,8 +163,8 @@ kilni_floating_point_before kilni_floating_point_silence(void)
     return before;
 }
 
-/* Clears all flags first, because a flag that is set in the x87 unit when its exception is unmasked
- * again would cause a trap. */
+/* Clears all flags first. Otherwise the x87 unit would trap if a flag is set when the exception of
+ * that flag is unmasked again. */
 void kilni_floating_point_restore(const kilni_floating_point_before *before)
 {
     kilni_floating_point_take_flags();
@@ -196,8 +196,8 @@ kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key)
     return kiln_key_builder_add_text(key, KILNI_FLOATING_POINT_PART, text);
 }
 
-/* Accepts only text that write_text would write on this processor, because setting a reserved bit
- * would crash the process. */
+/* Accepts only text that write_text would write on this processor, because the process would crash
+ * if it set a reserved bit. */
 kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
                                       kilni_floating_point *ret_mode)
 {

@@ -15,7 +15,8 @@
 /* The name of the mode's part in a key. */
 #define KILNI_FLOATING_POINT_PART "cpu.floating_point"
 
-/* Control bits only, without the flags of raised exceptions, which do not affect results. */
+/* The control bits of a mode. The flags of raised exceptions are left out, because they do not
+ * affect results. */
 typedef struct kilni_floating_point {
     uint32_t vector; /* x86: MXCSR; Arm: FPCR */
     uint32_t x87;    /* x86: the control word; else 0 */
@@ -43,9 +44,10 @@ typedef struct kilni_floating_point_before {
     uint32_t flags;
 } kilni_floating_point_before;
 
-/* Call these two around calls of math functions that the program did not ask for. In between, no
- * exception traps. kilni_floating_point_restore restores the mode and the flags, so that the
- * program does not notice the calls. */
+/* Use these two functions around calls of math functions that the program itself did not request.
+ * Call the first one before, and the second one afterwards. In between, no exception causes a trap.
+ * kilni_floating_point_restore restores the mode and the flags, so that the program does not notice
+ * the calls. */
 kilni_floating_point_before kilni_floating_point_silence(void);
 void kilni_floating_point_restore(const kilni_floating_point_before *before);
 
@@ -60,11 +62,11 @@ enum {
 /* Converts the processor's flags to a combination of KILNI_RAISED_…. */
 uint32_t kilni_floating_point_raised(uint32_t flags);
 
-/* Appends the calling thread's mode to a key, or nothing if it is the default, as it nearly always
- * is. Returns KILN_OK; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
+/* Appends the calling thread's mode to a key. Appends nothing if the mode is the default, which is
+ * nearly always the case. Returns KILN_OK; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
 kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key);
 
-/* Reads a mode from the bytes of that part of a key. Returns KILN_OK; KILN_E_CORRUPT: the bytes are
- * from a different processor architecture, or damaged. */
+/* Reads a mode from the part of a key that kilni_floating_point_add_to_key appended. Returns
+ * KILN_OK; KILN_E_CORRUPT: the bytes are from a different processor architecture, or damaged. */
 kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
                                       kilni_floating_point *ret_mode);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Substitutes for the few C library functions that the audit library of NVRTC's layer needs. It
- * links no C library, because a second C library in the process would slow down every start, and
- * would have its own heap and threads. The audit library also contains symbols.c.
+ * Substitutes for the few C library functions that the audit library of NVRTC's layer needs. The
+ * audit library links no C library. A second C library in the process would slow down every start,
+ * and would have its own heap and threads. The audit library also contains symbols.c.
  */
 #pragma once
 

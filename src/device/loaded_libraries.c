@@ -98,7 +98,7 @@ static kilni_loaded_library *library_named(kilni_loaded_libraries *all, const ch
     return NULL;
 }
 
-/* Marks the libraries that @l is linked to. Returns whether any was not marked before. */
+/* Marks the libraries that @l is linked to. Returns true if it has marked a new library. */
 static bool mark_needed(kilni_loaded_libraries *all, const kilni_loaded_library *l,
                         const char *except)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The libraries that are loaded in this process, and which of them make up a driver.
+ * Lists the libraries that are loaded in this process, and tells which of them make up a driver.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "device/symbols.h"
 
-/* The path and the soname are copies, because a library that the driver does not need may be
+/* The path and the soname are copies, because a library that the driver does not need can be
  * unloaded while this list exists. */
 typedef struct kilni_loaded_library {
     struct dl_phdr_info info;
@@ -31,8 +31,8 @@ typedef struct kilni_loaded_libraries {
 
 /* Finds all libraries, and marks those that a driver needs.
  *
- * @functions  addresses of the driver's functions, or 0; the first address that lies in a library
- *             determines the driver's library
+ * @functions  addresses of the driver's functions, some of which can be 0; the first address that
+ *             is inside a library determines the driver's library
  * @except     a library whose file name begins with this text is never part of a driver
  * @ret_all    [out] freed by the caller, with kilni_loaded_libraries_done
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the driver's library is not found; KILN_E_NO_MEMORY. */
@@ -51,9 +51,9 @@ const char *kilni_loaded_library_name(const kilni_loaded_library *library);
 /* Returns a library's dynamic symbols. */
 kilni_symbols kilni_loaded_library_symbols(const kilni_loaded_library *library);
 
-/* Calls @use for the library that contains @address or, if @address is NULL, for the library whose
- * file name is @name. The loader keeps the library loaded during the call; @use must not call the
- * loader. Returns false if there is no such library. */
+/* Calls @use for the library that contains @address. If @address is NULL, calls @use for the
+ * library whose file name is @name. The loader keeps the library loaded during the call. @use must
+ * not call the loader. Returns false if there is no such library. */
 typedef void (*kilni_loaded_library_use_fn)(void *user, const struct dl_phdr_info *library);
 bool kilni_loaded_library_use(const void *address, const char *name,
                               kilni_loaded_library_use_fn use, void *user);

@@ -44,7 +44,8 @@ bool kilni_math_is_folded_by_llvm(int function)
     return table[function].is_folded_by_llvm;
 }
 
-/* Whether @name is the name of the function @of, or of its variant for another type. */
+/* Returns true if @name is the name of the function @of, or of a variant of that function for a
+ * different type. */
 static bool is_variant(const char *name, const char *of)
 {
     const size_t length = strlen(of);

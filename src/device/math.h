@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C library's functions that compilers fold constants with, and whose results differ in the
- * last bits between C libraries and between processors. Functions that are exact everywhere (sqrt,
- * floor, fmod and the like) are not listed.
+ * Lists the C library's functions with which compilers fold constants, and whose results differ in
+ * the last bits between C libraries or between processors. Functions that are exact everywhere,
+ * such as sqrt, floor and fmod, are not listed.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* For each function: its name, its type, its number of arguments, and whether LLVM folds constants
- * of OpenCL programs with it (ConstantFolding.cpp). Parts of keys list the functions in this
- * order. */
+/* Each row has the name of a function, its type, its number of arguments, and whether LLVM folds
+ * constants of OpenCL programs with it (ConstantFolding.cpp). A part of a key that contains several
+ * functions has them in this order. */
 #define KILNI_MATH_OF_TYPE(X, type, suffix, is_double)                                             \
     X(acos##suffix, type, 1, true)                                                                 \
     X(acosh##suffix, type, 1, false)                                                               \
@@ -52,12 +52,12 @@ int kilni_math_find(const char *name);
 
 const char *kilni_math_name(int function);
 
-/* Return how many arguments a function has, and whether they are of type float. */
+/* Return the number of a function's arguments, and true if these arguments are of type float. */
 int kilni_math_arity(int function);
 bool kilni_math_is_float(int function);
 
-/* Whether LLVM folds constants of OpenCL programs with a function. */
+/* Returns true if LLVM folds constants of OpenCL programs with a function. */
 bool kilni_math_is_folded_by_llvm(int function);
 
-/* Whether a function has inexact results but is not listed. */
+/* Returns true if the results of a function are inexact but the function is not listed. */
 bool kilni_math_is_unlisted(const char *name);

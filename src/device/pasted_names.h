@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether a word can be assembled, with the ## operator, from names in texts.
+ * Finds out whether the ## operator can assemble a word from names in texts.
  */
 #pragma once
 
@@ -11,16 +11,17 @@
 /* Length of the longest word. */
 enum { KILNI_PASTED_NAMES_MAX = 26 };
 
-/* The pieces of one word that were found; a zeroed structure has none. Bit e of ends[b] is set if
- * the characters b to e of the word, excluding e, occurred as a separate name. */
+/* The pieces of one word that were found. A zeroed structure has no pieces. Bit e of ends[b] is set
+ * if the characters of the word from index b up to index e, excluding e, occurred as a separate
+ * name. */
 typedef struct kilni_pasted_names {
     uint32_t ends[KILNI_PASTED_NAMES_MAX];
 } kilni_pasted_names;
 
-/* Records every position at which the name occurs within the word. Returns whether the name is the
+/* Records every position at which the name occurs within the word. Returns true if the name is the
  * whole word. */
 bool kilni_pasted_names_note(kilni_pasted_names *pieces, const char *word, const char *name,
                              size_t length);
 
-/* Whether two or more of the pieces make up the word. */
+/* Returns true if two or more of the pieces together make up the word. */
 bool kilni_pasted_names_make(const kilni_pasted_names *pieces, const char *word);

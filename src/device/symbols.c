@@ -6,8 +6,8 @@
 
 #include "device/freestanding.h"
 
-/* Page sizes that systems use. A system refuses an address that is aligned only to a page size
- * smaller than its own. */
+/* Page sizes that systems use. A system refuses an address that is not aligned to its own page
+ * size. */
 static const uintptr_t page_bytes[] = {4096, 16384, 65536};
 
 static void *to_pointer(ElfW(Addr) address)
@@ -15,7 +15,7 @@ static void *to_pointer(ElfW(Addr) address)
     return (void *)address; /* NOLINT: the loader provides the address */
 }
 
-/* Returns the value of the last entry with a tag, or 0 if there is none. */
+/* Returns the value of the last entry with the given tag, or 0 if there is none. */
 static ElfW(Xword) value_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {
     ElfW(Xword) value = 0;
@@ -25,16 +25,16 @@ static ElfW(Xword) value_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
     return value;
 }
 
-/* Returns the table with a tag, or NULL if there is none. On most architectures the loader has
- * replaced the offset in the dynamic section by an address. */
+/* Returns the table with the given tag, or NULL if there is none. On most architectures, the loader
+ * has replaced the table's offset in the dynamic section with an address. */
 static void *table_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {
     const ElfW(Addr) value = value_of(dynamic, tag);
     return to_pointer(value > 0 && value < base ? base + value : value);
 }
 
-/* Returns the number of symbols according to the GNU hash table: one more than the last index in
- * any chain. */
+/* Returns the number of symbols according to the GNU hash table. This is one more than the last
+ * index in any chain. */
 static size_t count_by_gnu_hash(const uint32_t *table)
 {
     const uint32_t bucket_count = table[0], first = table[1], filter_words = table[2];
@@ -54,7 +54,7 @@ static size_t count_by_gnu_hash(const uint32_t *table)
 }
 
 /* Skips the relative relocations, which refer to the object itself. Linkers put them first in the
- * table; DT_RELACOUNT is their count. */
+ * table, and DT_RELACOUNT is their count. */
 static void skip_own(kilni_relocations *data, size_t own)
 {
     const size_t skipped = own <= data->count ? own : data->count;
@@ -110,7 +110,7 @@ enum {
 };
 #endif
 
-/* Whether the loader stores the symbol's address unchanged for a relocation of this type. */
+/* Returns 1 if the loader stores the symbol's address unchanged for a relocation of this type. */
 static int fills_slot(unsigned long type)
 {
     return type == SLOT_OF_CALL || type == SLOT_OF_DATA || type == SLOT;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Environment variables that affect a compiler. The functions read the environment of the process
- * during the call. The program must not change it from another thread at that time: the C library
- * forbids this as well.
+ * Environment variables that affect a compiler. The functions read the environment of the process.
+ * While one of them runs, no other thread is allowed to change the environment. The C library has
+ * the same rule.
  *
  * A pattern is a name, or a prefix of names followed by '*'. A pattern that begins with '!'
  * excludes variables that another pattern matches.
@@ -23,7 +23,7 @@ typedef struct kilni_variables {
 
 bool kilni_variable_matches(const char *pattern, const char *setting);
 
-/* Whether a pattern matches the setting and no excluding pattern does. @patterns is
+/* Returns true if a pattern matches the setting and no excluding pattern matches it. @patterns is
  * NULL-terminated, or NULL. */
 bool kilni_variable_counts(const char *const *patterns, const char *setting);
 
@@ -32,7 +32,7 @@ bool kilni_variable_counts(const char *const *patterns, const char *setting);
 kiln_status kilni_variables_find(const char *const *patterns, const char *const *more,
                                  kilni_variables *ret_variables);
 
-/* Returns the length of the name. */
+/* Returns the length of the variable's name. */
 size_t kilni_variable_name_length(const char *setting);
 
 /* Appends a part whose name is @prefix followed by @name. Returns KILN_OK; KILN_E_UNSUPPORTED: the

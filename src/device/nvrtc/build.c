@@ -15,8 +15,8 @@
 
 /* ---- compiling ---- */
 
-/* Returns KILN_E_BUILD only if the source or an option causes the failure, because all callers that
- * wait for the build get that result. */
+/* If this returns KILN_E_BUILD, all callers that wait for the build get that status. So it is
+ * returned only if the source or an option causes the failure. */
 static kiln_status status_of_compilation(int result)
 {
     switch (result) {
@@ -88,8 +88,8 @@ static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_inpu
 
 /* ---- what it reads and folds ---- */
 
-/* Records, for the next request, the files that the compilation read. Does so even if the source
- * does not compile, because the failure holds only for these files. */
+/* Records the files that the compilation read, for the next request. Does this even if the source
+ * does not compile, because that failure is valid only while these files are unchanged. */
 static kiln_status finish_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
                                 kilni_reads *reads, kilni_nvrtc_compiled_program *built)
 {
@@ -107,8 +107,8 @@ static kiln_status finish_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
                                  changed ? NULL : built->why);
 }
 
-/* Within this process, folded constants need no check, because the same functions would fold them
- * again. */
+/* Nothing in this process needs to check the folded constants again, because the same functions
+ * would fold them to the same values. */
 static kiln_status finish_folds(kilni_folds *folds, kilni_nvrtc_compiled_program *built)
 {
     const char *why = NULL;

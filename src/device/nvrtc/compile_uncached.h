@@ -9,9 +9,9 @@
 #include "device/nvrtc/functions.h"
 
 /* Calls nvrtcCompileProgram, and bypasses the driver's own cache, which NVRTC uses since version
- * 12.9. That cache ignores in which floating-point mode, and with which functions of the C library,
- * constants were folded. If the cache returns a result, NVRTC does not fold constants again, so
- * Kiln cannot watch the folding.
+ * 12.9. Constants depend on the floating-point mode and on the functions of the C library, but that
+ * cache ignores both. If the cache returns a result, NVRTC does not fold constants again, so Kiln
+ * cannot watch the folding.
  *
  * @ret_result  [out] NVRTC's result
  * Returns KILN_OK: NVRTC was called; KILN_E_NO_MEMORY: it was not. */

@@ -16,8 +16,8 @@ kiln_status kilni_nvrtc_context_load(const kiln_nvrtc_device *device,
 void kilni_nvrtc_context_unload(const kiln_nvrtc_device *device,
                                 kilni_nvrtc_compiled_program *built);
 
-/* Finds a kernel of a program by one of the program's name expressions, or by its name in the code.
- * The kernel is valid as long as its program exists.
+/* Finds a kernel of a program by one of the program's name expressions, or by the kernel's name in
+ * the code. The kernel is valid as long as its program exists.
  *
  * Returns KILN_OK; KILN_MISS; KILN_E_UNSUPPORTED: the program is not loaded; KILN_E_RESOURCES;
  * KILN_E_IO. Blocks: on the driver. */

@@ -16,7 +16,8 @@ static bool is_part(const kiln_key_part *part, const char *name)
     return part->bytes && strcmp(part->name, name) == 0;
 }
 
-/* The value of -arch or --gpu-architecture. It is in the same option, or it is the next option. */
+/* The value of -arch or --gpu-architecture. The value is in the same option, or it is the next
+ * option. */
 typedef struct architecture {
     bool is_next;
     kiln_bytes found;

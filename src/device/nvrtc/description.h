@@ -16,8 +16,8 @@ typedef struct kilni_nvrtc_description {
     kilni_text log;
 } kilni_nvrtc_description;
 
-/* @key   of the program; must live until the call returns
- * @name  of the program; may be NULL
+/* @key   the program's key; must live until the call returns
+ * @name  the program's name; may be NULL
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
                                  const kilni_stored_result *made,

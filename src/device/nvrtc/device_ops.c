@@ -31,8 +31,8 @@ static kiln_status begin(const kiln_nvrtc_device *d, const kiln_program_source *
     return status == KILN_E_BUILD || (status == KILN_OK && !r->key) ? KILN_E_UNSUPPORTED : status;
 }
 
-/* Adds neither the files that NVRTC reads nor the constants that it folds, because revision and
- * load check the files, and load checks the constants. */
+/* Does not add the files that NVRTC reads, because revision and load check them. Does not add the
+ * constants that NVRTC folds, because load checks them. */
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error)
 {

@@ -45,7 +45,7 @@ typedef struct kilni_cuda_driver {
                       const char *name);
 } kilni_cuda_driver;
 
-/* Opens libcuda.so.1, which stays open until the process ends. Returns KILN_OK; KILN_E_UNSUPPORTED:
- * it is not installed, or lacks a required function.
+/* Opens libcuda.so.1. The library stays open until the process ends. Returns KILN_OK;
+ * KILN_E_UNSUPPORTED: the library is not installed, or lacks a required function.
  */
 kiln_status kilni_cuda_open(kilni_cuda_driver *ret_driver, kiln_error *error);

@@ -49,7 +49,7 @@ typedef enum kilni_nvrtc_output {
     KILNI_NVRTC_OUTPUT_COUNT = 6
 } kilni_nvrtc_output;
 
-/* The names under which NVRTC exports the functions. X(member, type, name) */
+/* X(member, type, name): NVRTC exports the function under the given name. */
 #define KILNI_NVRTC_OUTPUT_FUNCTIONS(X)                                                            \
     X(size[KILNI_NVRTC_LOG], kilni_nvrtc_size_fn, "nvrtcGetProgramLogSize")                        \
     X(get[KILNI_NVRTC_LOG], kilni_nvrtc_get_fn, "nvrtcGetProgramLog")                              \
@@ -74,8 +74,8 @@ typedef enum kilni_nvrtc_output {
     X(set_callback, kilni_nvrtc_set_callback_fn, "nvrtcSetFlowCallback")                           \
     KILNI_NVRTC_OUTPUT_FUNCTIONS(X)
 
-/* A function that the library lacks is NULL. A library may lack set_callback and the functions for
- * outputs that its version does not know.
+/* The member of a function that the library lacks is NULL. A library can lack set_callback, and the
+ * functions for outputs that its version does not know.
  */
 typedef struct kilni_nvrtc_functions {
     kilni_nvrtc_version_fn *version;

@@ -29,8 +29,9 @@ typedef struct library_identity {
 } library_identity;
 
 /* A build-id is the same in memory and on disk. The libraries of CUDA 11 have no build-id and are
- * identified by their files, for two reasons. If the layer is active, a part of libnvrtc in memory
- * differs from the file. And before libnvrtc-builtins is loaded, it exists only as a file. */
+ * identified by their files, for two reasons. First, if the layer is active, a part of libnvrtc in
+ * memory differs from the file. Second, libnvrtc-builtins exists only as a file until it is
+ * loaded. */
 static kiln_status identify(const struct dl_phdr_info *library, const char *path,
                             kilni_text *identity)
 {
@@ -56,8 +57,8 @@ static void library_identity_done(library_identity *of)
 
 /* ---- the library of built-in headers, before NVRTC has loaded it ---- */
 
-/* Looks for a file of that name in a folder. All files that are found, in any folder, must have the
- * same identity. */
+/* Looks for a file with the given name in a folder. All files that are found, in any folder, must
+ * have the same identity. */
 static kiln_status look_in_folder(const char *folder, const char *name, kilni_text *identity)
 {
     kilni_text path = {0}, found = {0};
@@ -181,8 +182,8 @@ kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_ke
     if (nvrtc->version(&major, &minor) != KILNI_NVRTC_SUCCESS) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "NVRTC does not report its version");
     }
-    /* nvrtcVersion is in libnvrtc even if the layer is active. The other functions that a program
-     * then finds are in the audit library. */
+    /* If the layer is active, a program finds nvrtcVersion in libnvrtc, but the other functions in
+     * the audit library. */
     library_identity library = {.status = KILN_MISS};
     kilni_loaded_library_use((const void *)nvrtc->version, NULL, identify_library, &library);
     kiln_status status = library.status;

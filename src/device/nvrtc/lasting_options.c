@@ -71,14 +71,15 @@ static const char *const forgotten_with_values[] = {"D",
                                                     "version-ident",
                                                     NULL};
 
-/* What the options of a program leave behind: NOTHING, VARIOUS, or a hash of the options that
- * last. */
+/* Describes the options that stay in effect after a compilation. NOTHING: there are none; VARIOUS:
+ * they differ between programs, or are unknown; any other value is a hash of these options. */
 enum { NOTHING = 0, VARIOUS = 1 };
 
-/* What the options of all programs that this process has given to NVRTC leave behind. The value
- * changes only from NOTHING to a hash, and from anything to VARIOUS. Each compilation updates it
- * before the call of NVRTC, and reads it after the call has returned. If the options of one
- * compilation affect a later one, NVRTC orders the two calls, so the later one sees the update. */
+/* Describes the options that stay in effect after all programs that this process has given to
+ * NVRTC. The value changes only from NOTHING to a hash, and from anything to VARIOUS. Each
+ * compilation updates it before the call of NVRTC, and reads it after that call. If the options of
+ * one compilation affect a later one, NVRTC orders the two calls, so the later compilation sees the
+ * update. */
 static _Atomic uint64_t left_by_all;
 
 /* ---- one option ---- */
@@ -96,16 +97,16 @@ static bool is_any(const char *name, size_t length, const char *const *names)
     return *names != NULL;
 }
 
-/* Whether the option is -D, -I or -U, with its value in the same word. */
+/* Returns true if the option is -D, -I or -U, with its value in the same word. */
 static bool is_letter_with_value(const char *option)
 {
     return option[0] == '-' && option[1] != '\0' && strchr("DIU", option[1]) &&
            *skip_blanks(option + 2) != '\0';
 }
 
-/* Returns how many words, from @word on, form an option that NVRTC forgets: 0 if NVRTC does not
- * forget it or its value is missing, 2 if @next is the option's value, otherwise 1. @next may be
- * NULL. If @next looks like an option, it is not the value. */
+/* An option that NVRTC forgets consists of @word, or of @word and its value @next. Returns the
+ * number of these words, 1 or 2. Returns 0 if NVRTC does not forget the option, or if the option's
+ * value is missing. @next may be NULL. If @next looks like an option, it is not the value. */
 static int count_forgotten(const char *word, const char *next)
 {
     const char *option = skip_blanks(word);

@@ -5,7 +5,7 @@
 
 #include "device/nvrtc/functions.h"
 
-/* Opens a libnvrtc, which stays open until the process ends, and finds its functions.
+/* Opens libnvrtc and finds its functions. The library stays open until the process ends.
  *
  * @path  NULL: tries the known versions, newest first
  * Returns KILN_OK; KILN_E_UNSUPPORTED: no libnvrtc is found, or it lacks a function that every

@@ -29,7 +29,7 @@ static bool is_blank(char c)
     return c != '\0' && strchr(KILNI_OPTION_BLANKS, c) != NULL;
 }
 
-/* Reads the next word, without its quotes; NULL at the end. */
+/* Reads the next word, without its quotes. Sets @ret_word to NULL if there are no more words. */
 static kiln_status next_word(const char **at, char **ret_word, kiln_error *error)
 {
     while (is_blank(**at)) {
@@ -105,8 +105,8 @@ static bool names_architecture(const char *word)
     return false;
 }
 
-/* NVRTC accepts this option only once, so if the text names an architecture, the one that was added
- * in front is dropped. */
+/* NVRTC accepts only one option that names an architecture. If the text has such an option, this
+ * function drops the option that was added before the text. */
 static void drop_architecture(kilni_nvrtc_options *options)
 {
     bool is_named = false;

@@ -17,11 +17,11 @@ typedef struct kilni_nvrtc_options {
 
 /* Parses a text of options. A zeroed structure has no options.
  *
- * @architecture  added in front, as -arch, unless the text names an architecture; NULL: none is
- *                added
+ * @architecture  inserted before the text, as -arch, unless the text names an architecture; NULL:
+ *                none is inserted
  * @text          NULL: no options
- * Returns KILN_OK; KILN_E_BUILD: an unterminated quote; KILN_E_NO_MEMORY. After any of these the
- * caller calls kilni_nvrtc_options_done. */
+ * Returns KILN_OK; KILN_E_BUILD: an unterminated quote; KILN_E_NO_MEMORY. In each case, the caller
+ * must call kilni_nvrtc_options_done. */
 kiln_status kilni_nvrtc_options_parse(const char *architecture, const char *text,
                                       kilni_nvrtc_options *ret_options, kiln_error *error);
 void kilni_nvrtc_options_done(kilni_nvrtc_options *options);

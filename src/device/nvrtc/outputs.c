@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding begins with the count of answers, u32. For each answer it contains: the number of
- * the output, u8; the result, u32, and the size, u64, that the first function returned; the result
- * of the second function, u32; and where the bytes are, u8. The bytes follow here, or are in the
- * code, or follow in pieces, between which the folder of the program's name is inserted. Pieces are
- * encoded as their count, u32, and for each piece its size, u32, and its bytes. After the answers
- * come the count of names, u32, and for each name the expression, the result, u32, and the lowered
- * name.
+ * The encoding begins with the count of answers, u32. Each answer consists of: the number of the
+ * output, u8; the result of the first function, u32; the size that it returned, u64; the result of
+ * the second function, u32; and a number that says where the bytes are, u8. The bytes are in the
+ * code, or follow this number as a whole or in pieces. Pieces are encoded as their count, u32, and
+ * for each piece its size, u32, and its bytes. A decoder inserts the folder of the program's name
+ * between two pieces. After the answers come the count of names, u32, and for each name the
+ * expression, the result, u32, and the lowered name.
  */
 #include "device/nvrtc/outputs.h"
 
@@ -23,11 +23,12 @@ enum { BYTES_HERE = 0, BYTES_IN_CODE = 1, BYTES_IN_PIECES = 2 };
 /* Larger than any output of a compiled program. */
 #define MAX_OUTPUT_BYTES (UINT64_C(1) << 30)
 
-/* The outputs that may be the code, in order of preference. */
+/* The outputs that can be the code, in order of preference. */
 static const kilni_nvrtc_output by_rank[] = {
     KILNI_NVRTC_CUBIN, KILNI_NVRTC_LTOIR, KILNI_NVRTC_OPTIXIR, KILNI_NVRTC_NVVM, KILNI_NVRTC_PTX};
 
-/* Whether an output, if it is text, ends with the zero byte that programs expect. */
+/* Returns true if an output is not text, or has no bytes, or ends with the zero byte that programs
+ * expect. */
 static bool is_terminated(const kilni_nvrtc_answer *answer, int output)
 {
     const bool is_text = output == KILNI_NVRTC_LOG || output == KILNI_NVRTC_PTX;
@@ -99,7 +100,7 @@ static bool has(kiln_bytes bytes, const char *word, size_t length)
     return bytes.size > 0 && memmem(bytes.data, bytes.size, word, length) != NULL;
 }
 
-/* PTX writes texts as numbers: "47, 116, 109, 112". */
+/* Spells a text as PTX does, with a number for each character: "47, 116, 109, 112". */
 static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
 {
     kiln_status status = KILN_OK;
@@ -109,8 +110,8 @@ static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
     return status;
 }
 
-/* The length of "_INTERNAL_00000000_1_k_f", and a power of ten that exceeds the length of a file
- * name and a symbol together. */
+/* SHORTEST_IDENTIFIER is the length of "_INTERNAL_00000000_1_k_f". LONGEST_IDENTIFIER is a power of
+ * ten that exceeds the length of a file name and a symbol together. */
 #define SHORTEST_IDENTIFIER 24
 #define LONGEST_IDENTIFIER 100000
 
@@ -123,11 +124,11 @@ static size_t hex_digits_before(const char *text, size_t end)
     return count;
 }
 
-/* The names of hidden symbols contain an identifier of their program. It consists of the last part
- * of the program's name, followed either by the program's first symbol that is not hidden, or by a
- * checksum of that symbol. If the program has only hidden symbols, the identifier instead contains
- * a checksum of the program's folder and the process ID, as in "_97959a68_825741". Every identifier
- * of this form counts as made from the folder. */
+/* The names of hidden symbols contain an identifier of their program. This identifier consists of
+ * the last part of the program's name, followed either by the program's first symbol that is not
+ * hidden, or by a checksum of that symbol. If the program has only hidden symbols, the identifier
+ * instead contains a checksum of the program's folder and the process ID, as in "_97959a68_825741".
+ * Returns true for every identifier of this last form. */
 static bool is_made_from_place(const char *identifier, size_t length)
 {
     const size_t process = hex_digits_before(identifier, length);
@@ -141,8 +142,8 @@ static bool is_made_from_place(const char *identifier, size_t length)
 
 typedef enum identifier_kind { OF_SYMBOL, OF_PLACE, NO_IDENTIFIER } identifier_kind;
 
-/* In a symbol's name, an identifier comes after its length, and other digits may come before the
- * length: "__445_GLOBAL_". So every suffix of these digits may be the length.
+/* In a symbol's name, an identifier comes after its length. Other digits can come directly before
+ * the length, as in "__445_GLOBAL_". So every suffix of these digits might be the length.
  *
  * @begin  the beginning of the text, which ends at @end */
 static identifier_kind kind_of_identifier(const char *word, const char *begin, const char *end)
@@ -168,7 +169,7 @@ static bool begins_with(const char *text, const char *end, const char *word)
     return (size_t)(end - text) >= length && memcmp(text, word, length) == 0;
 }
 
-/* Whether other programs that are linked with this one can see what a line of PTX declares. */
+/* Returns true if a line of PTX declares something that other programs can be linked to by name. */
 static bool is_linked_by_name(const char *line, const char *end)
 {
     return begins_with(line, end, ".visible") || begins_with(line, end, ".weak") ||
@@ -176,10 +177,10 @@ static bool is_linked_by_name(const char *line, const char *end)
            begins_with(line, end, ".alias");
 }
 
-/* Whether a symbol reveals where the program was compiled. A symbol whose name is made from the
- * folder does so only if other programs can see the symbol. No program can depend on the other
- * names that are made from the folder, because they differ in each process. A symbol whose
- * identifier is not recognized counts as one that does. */
+/* Returns true if a symbol reveals where the program was compiled. If the name of a symbol is made
+ * from the folder, the symbol reveals the folder only if other programs can see it. A hidden name
+ * of this kind differs in each process, so no program can depend on it. If the identifier of a
+ * symbol is not recognized, the function assumes that the symbol reveals the folder. */
 static bool any_symbol_reveals_place(kiln_bytes ptx)
 {
     const char *const end = (const char *)ptx.data + ptx.size;
@@ -212,8 +213,8 @@ static kiln_bytes cut_at_folder(kiln_bytes text, const char *folder, size_t leng
     return (kiln_bytes){begin, before};
 }
 
-/* Whether the folder is at the beginning of a path wherever it occurs in a text. Otherwise it may
- * be the end of a different folder's path. */
+/* Returns true if every occurrence of the folder in a text begins a path. Any other occurrence
+ * might be the end of a different folder's path. */
 static bool names_only_this_folder(kiln_bytes text, const char *folder, size_t length)
 {
     bool only = true;
@@ -227,9 +228,10 @@ static bool names_only_this_folder(kiln_bytes text, const char *folder, size_t l
     return only;
 }
 
-/* Finds out whether only the log, if anything, reveals the folder: all outputs can be searched for
- * text, no output except the log contains the folder, no symbol reveals where its source is, and
- * the log contains the folder only at the beginning of paths. */
+/* Sets @ret_moves to true if nothing reveals the folder, or only the log does. This requires that
+ * all outputs can be searched for text, that no output except the log contains the folder, that no
+ * symbol reveals where its source is, and that the log contains the folder only at the beginning of
+ * paths. */
 static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *folder,
                                size_t length, bool *ret_moves)
 {
@@ -408,8 +410,8 @@ static kiln_status read_bytes(kilni_byte_reader *reader, int place, kiln_bytes c
     return reader->failed || !is_whole ? KILN_E_CORRUPT : KILN_OK;
 }
 
-/* Whether a stored answer is consistent. The application's buffer has as many bytes as the first
- * function reports, and none if that function fails. */
+/* Returns true if a stored answer is consistent. The application's buffer has as many bytes as the
+ * first function reports. So if that function failed, the answer must have no bytes. */
 static bool is_sound(const kilni_nvrtc_answer *answer, int output, int place)
 {
     return output < KILNI_NVRTC_OUTPUT_COUNT && answer->size <= MAX_OUTPUT_BYTES &&
@@ -512,7 +514,7 @@ const kilni_nvrtc_name *kilni_nvrtc_outputs_name(const kilni_nvrtc_outputs *outp
     return NULL;
 }
 
-/* An empty text is one byte, its terminating zero. */
+/* An empty text consists of one byte: its terminating zero. */
 kilni_nvrtc_output kilni_nvrtc_outputs_code(const kilni_nvrtc_outputs *outputs)
 {
     for (size_t i = 0; i < sizeof by_rank / sizeof *by_rank; i++) {

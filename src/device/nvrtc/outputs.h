@@ -41,15 +41,15 @@ typedef struct kilni_nvrtc_outputs {
 
 /* Reads the outputs of a compiled program.
  *
- * @name         the program's name, whose folder the log may contain; may be NULL
- * @may_move     whether a program with the same name in a different folder may have the same result
- * @expressions  that were added to the program
+ * @name         the program's name; the log might contain its folder; may be NULL
+ * @may_move     true if the same program in a different folder might have the same result
+ * @expressions  the name expressions that were added to the program
  * @ret_encoded  [out] everything except the code; freed by the caller, with kilni_text_done
  * @ret_code     [out] the code: the first of CUBIN, LTO-IR, OptiX-IR, NVVM and PTX that the program
  *                     has; freed by the caller, with kilni_text_done
- * @ret_moves    [out] with @may_move, whether only the log, if anything, reveals where the program
- *                     was compiled; if so, the log is decoded with the folder of the program that
- *                     uses the result; otherwise false
+ * @ret_moves    [out] true if @may_move is true and no output except the log reveals where the
+ *                     program was compiled; the log is then decoded with the folder of the program
+ *                     that uses the result
  * Returns KILN_OK; KILN_E_UNSUPPORTED: NVRTC returned an output that cannot be stored;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
@@ -58,9 +58,9 @@ kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
                                      kilni_text *ret_encoded, kilni_text *ret_code,
                                      bool *ret_moves);
 
-/* Decodes the outputs for a program whose name is @name. Checks every length, and that the log and
- * the PTX end with a zero byte. Returns KILN_OK, after which the caller calls
- * kilni_nvrtc_outputs_done; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
+/* Decodes the outputs for a program whose name is @name. Checks every length. Also checks that the
+ * log and the PTX end with a zero byte. Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. After
+ * KILN_OK, the caller must call kilni_nvrtc_outputs_done. */
 kiln_status kilni_nvrtc_outputs_decode(kiln_bytes encoded, kiln_bytes code, const char *name,
                                        kilni_nvrtc_outputs *ret_outputs);
 void kilni_nvrtc_outputs_done(kilni_nvrtc_outputs *outputs);
@@ -69,5 +69,5 @@ void kilni_nvrtc_outputs_done(kilni_nvrtc_outputs *outputs);
 const kilni_nvrtc_name *kilni_nvrtc_outputs_name(const kilni_nvrtc_outputs *outputs,
                                                  const char *expression);
 
-/* Returns which output is the code; KILNI_NVRTC_LOG if there is none. */
+/* Returns the output that is the code, or KILNI_NVRTC_LOG if there is none. */
 kilni_nvrtc_output kilni_nvrtc_outputs_code(const kilni_nvrtc_outputs *outputs);

@@ -25,9 +25,9 @@ typedef struct kilni_nvrtc_request {
 
 /* @device, @source  must live as long as the request
  * @error            may be NULL
- * Returns KILN_OK, even if no key can be made, in which case @error has the reason; KILN_E_BUILD:
- * the source is not text, or the options have an unterminated quote; KILN_E_NO_MEMORY. After any of
- * these, the caller calls kilni_nvrtc_request_done. */
+ * Returns KILN_OK, even if no key can be made; KILN_E_BUILD: the source is not text, or the options
+ * have an unterminated quote; KILN_E_NO_MEMORY. If no key can be made, @error has the reason. In
+ * each case, the caller must call kilni_nvrtc_request_done. */
 kiln_status kilni_nvrtc_request_begin(const kiln_nvrtc_device *device,
                                       const kiln_program_source *source,
                                       kilni_nvrtc_request *ret_request, kiln_error *error);

@@ -56,7 +56,8 @@ kiln_status kilni_nvrtc_capture(const kilni_nvrtc_compiled_program *built,
 
 /* ---- loading ---- */
 
-/* Looks for the result that fits the present files, and records its reads for the next request. */
+/* Looks for the result that fits the present files. Records the reads of this result for the next
+ * request. */
 static kiln_status find_and_record(const kiln_nvrtc_device *d, const kiln_digest *program,
                                    uint64_t revision, const kiln_entry *entry,
                                    kilni_stored_result *ret_result)
@@ -75,7 +76,7 @@ static kiln_status find_and_record(const kiln_nvrtc_device *d, const kiln_digest
     return status;
 }
 
-/* Also returns KILN_MISS if, because something has changed, the program no longer has a key. */
+/* Also returns KILN_MISS if something has changed so that the program no longer has a key. */
 static kiln_status find(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
                         const kiln_entry *entry, kilni_stored_result *ret_result)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The encoding is little-endian. It begins with the version, u32, and the count of kernels, u32.
- * For each kernel it contains: its name; the answer with its attributes; the count of its
+ * For each kernel it contains: the kernel's name; the answer with its attributes; the count of its
  * arguments, u32; the status of a query for an argument beyond the last, u32; the status of an
  * unknown query, u32; and for each argument five answers in the order of argument_queries. A text
- * is its length, u32, and its bytes. An answer is its status, u32, and its value as a text.
+ * is encoded as its length, u32, and its bytes. An answer is encoded as its status, u32, and its
+ * value as a text.
  */
 #include "device/opencl/answers.h"
 
@@ -156,8 +157,9 @@ char *kilni_opencl_kernel_names(const cl_icd_dispatch *cl, cl_program program)
     return names;
 }
 
-/* Creates each kernel by its name. Intel's runtime creates all kernels in one call only if the
- * program was built for all of its devices. Returns how many of @count were created. */
+/* Creates each kernel by its name. This is needed because Intel's runtime creates all kernels in
+ * one call only if the program was built for all of its devices. Returns how many of the @count
+ * kernels were created. */
 static size_t create_by_name(const cl_icd_dispatch *cl, cl_program program, cl_kernel *ret_kernels,
                              size_t count)
 {
@@ -260,7 +262,7 @@ typedef struct kernel_answers {
     kilni_opencl_answer attributes;
     cl_uint argument_count;
     cl_int beyond, unknown; /* statuses of queries that have no answer */
-    size_t first_argument;  /* index of its first answer in arguments */
+    size_t first_argument;  /* index in arguments of this kernel's first answer */
 } kernel_answers;
 
 struct kilni_opencl_answers {
@@ -286,8 +288,8 @@ static kilni_opencl_answer read_answer(kilni_byte_reader *reader)
     return answer;
 }
 
-/* Reads one kernel. Stores its arguments' answers in @arguments, or only counts them if @arguments
- * is NULL. */
+/* Reads one kernel, and stores the answers of its arguments in @arguments. If @arguments is NULL,
+ * only counts these answers. */
 static kernel_answers read_kernel(kilni_byte_reader *reader, kilni_opencl_answer *arguments,
                                   size_t *argument_answers)
 {
@@ -309,8 +311,9 @@ static kernel_answers read_kernel(kilni_byte_reader *reader, kilni_opencl_answer
     return kernel;
 }
 
-/* Reads all kernels. It is called first to count the answers and then to store them, so that the
- * size of the allocation depends on what the bytes contain, not on the counts that they claim. */
+/* Reads all kernels. The decoder calls this twice: first to count the answers, then to store them.
+ * So the size of the allocation depends on what the bytes contain, not on the counts that they
+ * claim. */
 static int read_kernels(kilni_opencl_answers *answers, kilni_byte_reader reader,
                         size_t *ret_arguments)
 {

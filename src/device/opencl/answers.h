@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Recorded answers to queries. A program that is made from a binary would answer these queries
- * differently from the program that was built. So Kiln takes the answers from the built program
- * once, stores them with its entry, and returns them from there.
+ * differently from the program that was built. So Kiln records the answers of the built program
+ * once, stores them in the program's entry, and later returns the recorded answers.
  */
 #pragma once
 
@@ -25,8 +25,8 @@ kiln_status kilni_opencl_answers_record(const cl_icd_dispatch *cl, cl_program pr
                                         cl_device_id device, void **ret_bytes, size_t *ret_size,
                                         char **ret_log);
 
-/* Returns the names of a program's kernels, separated by ';'. The caller frees the text. NULL or
- * "": the runtime did not answer; NULL: memory ran out. */
+/* Returns the names of a program's kernels, separated by ';'. The caller frees the text. Returns ""
+ * or NULL if the runtime did not answer, and NULL if memory ran out. */
 char *kilni_opencl_kernel_names(const cl_icd_dispatch *cl, cl_program program);
 
 /* Copies and decodes encoded answers and the log. Checks every length. Returns KILN_OK;
@@ -52,6 +52,7 @@ kiln_status kilni_opencl_answers_argument(const kilni_opencl_answers *answers, c
 /* Returns the build log as the program returned it, with its terminating zero. */
 kilni_opencl_answer kilni_opencl_answers_log(const kilni_opencl_answers *answers);
 
-/* Returns a value by the rules that all OpenCL queries share. */
+/* Copies a value and its size to the output arguments of a query, by the rules that all OpenCL
+ * queries share. */
 cl_int kilni_opencl_return_info(const void *value, size_t value_size, size_t room, void *ret_value,
                                 size_t *ret_size);

@@ -38,8 +38,8 @@ static kiln_status find_device(const cl_icd_dispatch *cl, cl_program program, cl
     return status;
 }
 
-/* Allocates memory for each binary, because some drivers refuse a NULL pointer here and others
- * write to it. */
+/* Allocates memory for each binary, because some drivers refuse a NULL pointer here, and others
+ * write through it. */
 static kiln_status make_room(const size_t *sizes, unsigned char **binaries, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

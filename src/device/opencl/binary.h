@@ -17,15 +17,16 @@
  * @device       a device for which the program was built
  * @ret_capture  [out] freed by the caller, with kiln_capture_done
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the runtime returns no binary; KILN_E_NO_MEMORY. Blocks: on
- * the runtime, which may take seconds to return the binary. */
+ * the runtime, which sometimes takes seconds to return the binary. */
 kiln_status kilni_opencl_capture(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
                                  kiln_capture *ret_capture);
 
-/* Makes a program from verified binaries, one for each device, and builds it with the options with
- * which the source was built, because some options take effect only when a binary is loaded.
+/* Makes a program from verified binaries, one for each device. Builds it with the same options as
+ * the source, because some options take effect only when a binary is loaded.
  *
- * @options      passed to the runtime unchanged, because it may treat NULL and "" differently
- * @ret_program  [out] one reference
+ * @options      passed to the runtime unchanged, because the runtime might treat NULL and ""
+ *               differently
+ * @ret_program  [out] the caller owns one reference
  * Returns KILN_OK; KILN_E_REFUSED; KILN_E_RESOURCES; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_load(const cl_icd_dispatch *cl, cl_context context, cl_uint device_count,
                               const cl_device_id *devices, const kiln_bytes *binaries,

@@ -5,8 +5,8 @@
 #include "device/watch/working_folder.h"
 #include "key/builder.h"
 
-/* Finishes the key if @added, the status of adding its parts, is KILN_OK. Frees the builder in any
- * case. */
+/* @added is the status of adding the key's parts. Finishes the key if @added is KILN_OK. Frees the
+ * builder in any case. */
 static kiln_status finish_key(kiln_key_builder *builder, kiln_status added, kiln_key **ret_key)
 {
     const kiln_status status = added == KILN_OK ? kiln_key_builder_finish(builder, ret_key) : added;
@@ -47,7 +47,8 @@ static kiln_status begin_key(const kilni_opencl_site *site, kiln_key_builder **r
     return KILN_OK;
 }
 
-/* Adds PWD if it names the working directory by a different path than getcwd returns. */
+/* Adds PWD if it is a path to the working directory, but differs from the path that getcwd
+ * returns. */
 static kiln_status add_spelled_folder(kiln_key_builder *key)
 {
     kilni_working_folder folder = {0};

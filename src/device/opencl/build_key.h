@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys of builds, compiles and links. Only these functions decide the order of the parts, so
- * that the process that builds and the process that repeats the build make the same key.
+ * The keys of builds, compiles and links. Only these functions decide the order of the parts. So a
+ * process that repeats a build makes the same key as the process that built the program first.
  */
 #pragma once
 
@@ -20,22 +20,23 @@ typedef struct kilni_opencl_site {
 } kilni_opencl_site;
 
 /* Makes a key from the parts that kilni_opencl_add_identity adds. Returns KILN_OK;
- * KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
+ * KILN_E_UNSUPPORTED, with the reason in @error; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id device,
                                       const kilni_opencl_driver *driver, kiln_key **ret_identity,
                                       kiln_error *error);
 
 /* Makes the complete key of a build, except for the files that it reads.
  *
- * @ret_texts  [out] the words in the texts, and whether the build may read files
- * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
+ * @ret_texts  [out] the words in the texts, and whether the build might read files
+ * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason in @error; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,
                                    const kilni_opencl_constants *constants,
                                    kilni_opencl_texts *ret_texts, kiln_key **ret_key,
                                    kiln_error *error);
 
-/* Make the key of a compile, except for the files that it reads, and the complete key of a link of
- * compiled programs. @inputs are the keys of the compiled programs, in order. */
+/* The first function makes the key of a compile, except for the files that it reads. The second
+ * makes the complete key of a link of compiled programs. @inputs are the keys of the compiled
+ * programs, in order. */
 kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,
                                      const kiln_program_source *source,
                                      const kilni_opencl_headers *headers,

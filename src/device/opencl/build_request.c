@@ -157,9 +157,8 @@ int kilni_opencl_request_has_expired(const kiln_entry *request)
            created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
 }
 
-/* Finds the next part whose name is @name, at the index *at or later, and sets *at to the index
- * that follows it. Returns 0 if there is no such part. Skips a part if the key holds only its
- * digest. */
+/* Finds the first part named @name at the index *at or later, and sets *at to the index after that
+ * part. Skips parts of which the key holds only the digest. Returns 0 if there is no such part. */
 static int next_part(const kiln_key *parts, const char *name, size_t *at, kiln_key_part *ret_part)
 {
     for (; *at < kiln_key_part_count(parts); ++*at) {

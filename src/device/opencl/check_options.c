@@ -82,10 +82,11 @@ static bool has_quotes(const word *w)
 
 /* ---- options ---- */
 
-/* Options with an argument, in the same word or the next. The first match in this order is used. */
+/* An option with an argument, which is in the same word or in the next word. The first row of the
+ * table that matches a word is used. */
 typedef struct option_with_argument {
     const char *name;
-    bool joined;      /* the argument may follow in the same word */
+    bool joined;      /* the argument can follow in the same word */
     bool of_compiler; /* not for links */
 } option_with_argument;
 
@@ -101,8 +102,8 @@ static const option_with_argument with_argument[] = {
     {"-cl-nv-cstd", false, false},
 };
 
-/* Options that name no file, whatever follows in the same word. "$" marks an option after which
- * nothing may follow. */
+/* Options that name no file, no matter what follows in the same word. If an option ends with "$"
+ * here, nothing must follow it. */
 static const char *const without_file[] = {
     "-cl-",
     "-w$",
@@ -185,7 +186,7 @@ static kiln_status find_argument(parser *p, const word *w, const option_with_arg
     return KILN_OK;
 }
 
-/* Whether any quote has no backslash before it. */
+/* Returns true if at least one quote has no backslash before it. */
 static bool has_bare_quotes(const word *w)
 {
     for (size_t i = 0; i < w->length; i++) {
@@ -196,8 +197,8 @@ static bool has_bare_quotes(const word *w)
     return false;
 }
 
-/* Returns a word without its quotes if it is quoted as a whole. Some drivers treat "-DX", with its
- * quotes, as -DX, and all others refuse it. */
+/* If a word is quoted as a whole, returns it without its quotes. Some drivers treat "-DX", with its
+ * quotes, as -DX. All other drivers refuse it. */
 static word unquote(const word *w)
 {
     word inner = {.text = w->text + 1, .length = w->length - 2};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The specialization constants that are set on a program. They affect the result of a build of the
- * program, so they are parts of its key. The functions here take no lock.
+ * The specialization constants that are set on a program. They affect the result of a build, so
+ * they are parts of the build's key. The functions here take no lock.
  */
 #pragma once
 

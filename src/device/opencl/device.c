@@ -42,7 +42,7 @@ static kiln_status copy_variables(kiln_opencl_device *made, const char *const *m
     return KILN_OK;
 }
 
-/* Retains the context and the device. Each is stored only after it was retained, because
+/* Retains the context and the device. Stores each of them only after retaining it, because
  * kiln_opencl_device_free releases what is stored. */
 static kiln_status hold(kiln_opencl_device *made, cl_context context, cl_device_id device,
                         kiln_error *error)

@@ -53,7 +53,8 @@ static kiln_status identity(void *device, kiln_key_builder *key)
     return kilni_opencl_add_identity(d->cl, d->device, NULL, key, NULL);
 }
 
-/* Adds the parts of a source's key that follow the identity, except the files that it reads. */
+/* Adds the parts of a source's key that come after the identity. Does not add the files that the
+ * source reads. */
 static kiln_status add_source(const kilni_opencl_device *d, const kiln_program_source *source,
                               kiln_key_builder *key, kilni_opencl_texts *ret_texts,
                               kiln_error *error)
@@ -72,14 +73,15 @@ static kiln_status describe(void *device, const kiln_program_source *source, kil
     return add_source(device, source, key, &unused, error);
 }
 
-/* A source that may read files, and the digest by which kilni_known_reads identifies it. */
+/* A source that might read files, and the digest by which kilni_known_reads identifies this
+ * source. */
 typedef struct reading_source {
     kilni_opencl_texts texts;
     kiln_digest digest;
 } reading_source;
 
-/* Returns KILN_OK: the source may read files; KILN_MISS: it reads none; KILN_E_UNSUPPORTED: no key
- * can be made, with the reason in @error; KILN_E_NO_MEMORY. */
+/* Returns KILN_OK: the source might read files; KILN_MISS: it reads no files; KILN_E_UNSUPPORTED,
+ * with the reason in @error: no key can be made; KILN_E_NO_MEMORY. */
 static kiln_status find_reading_source(const kilni_opencl_device *d,
                                        const kiln_program_source *source,
                                        reading_source *ret_source, kiln_error *error)
@@ -165,8 +167,8 @@ static cl_program prepare(const kilni_opencl_device *d, const kiln_program_sourc
     return program;
 }
 
-/* Returns KILN_E_BUILD only if the source, its options or its constants cause the failure, because
- * all callers that wait for the build get that result. */
+/* If this returns KILN_E_BUILD, all callers that wait for the build get that status. So it is
+ * returned only if the source, its options or its constants cause the failure. */
 static kiln_status status_of_build(cl_int error)
 {
     switch (error) {
@@ -211,8 +213,8 @@ static char *build_log(const kilni_opencl_device *d, cl_program program)
     return log;
 }
 
-/* Returns the program that a build, compile or link made. If it failed, releases the program and
- * returns the log and the status. */
+/* Returns the program that a build, compile or link made. If that step failed, releases the
+ * program, and returns the log and the status. */
 static kiln_status end_step(const kilni_opencl_device *d, cl_program program, cl_int error,
                             void **ret_program, char **ret_log)
 {
@@ -230,8 +232,8 @@ static kiln_status end_step(const kilni_opencl_device *d, cl_program program, cl
 typedef kiln_status (*step_fn)(const kilni_opencl_device *d, const kiln_program_source *source,
                                void **ret_program, char **ret_log);
 
-/* Records, for the next request, the files that the build read. Does so even if the source does not
- * build, because the failure holds only for these files. */
+/* Records the files that the build read, for the next request. Does this even if the source does
+ * not build, because that failure is valid only while these files are unchanged. */
 static kiln_status record_reads(const kilni_opencl_device *d, const reading_source *of,
                                 kilni_opencl_watched_build *watched, cl_program program)
 {
@@ -322,7 +324,7 @@ static kiln_status compile(void *device, const kiln_program_source *source, void
     return run(device, compile_now, source, ret_object, ret_log);
 }
 
-/* Forbids the capture of a linked program if the compilation of any of its objects read files,
+/* Forbids the capture of a linked program if files were read when any of its objects was compiled,
  * because the entry would not list those files. */
 static kiln_status refuse_capture(const kilni_opencl_device *d, void *const *objects, size_t count,
                                   void *program)
@@ -348,7 +350,7 @@ static kiln_status link_objects(void *device, void *const *objects, size_t count
     /* Both types are arrays of handles. */
     cl_program program = d->cl->clLinkProgram(d->context, 1, &d->device, options, (cl_uint)count,
                                               (const cl_program *)objects, NULL, NULL, &error);
-    /* A failed link may return a program that has the log. */
+    /* A failed link can return a program, which has the log. */
     kiln_status status =
         program ? end_step(d, program, error, ret_program, ret_log) : status_of_build(error);
     if (status == KILN_OK) {
@@ -393,7 +395,8 @@ static kiln_status load_binary(const kilni_opencl_device *d, const kiln_program_
     return status;
 }
 
-/* Looks for the result that fits the present files, and records its reads for the next request. */
+/* Looks for the result that fits the present files. Records the reads of this result for the next
+ * request. */
 static kiln_status find_and_record(const kilni_opencl_device *d, const reading_source *of,
                                    uint64_t revision, const kiln_entry *entry,
                                    kilni_opencl_stored *ret_stored)
@@ -475,8 +478,8 @@ static void release_kernel(void *device, void *held_kernel)
     d->cl->clReleaseKernel(held_kernel);
 }
 
-/* Not used for a driver whose captures are expensive, because asking it for the size of a binary is
- * as expensive as getting the binary. */
+/* Not used for a driver whose captures are expensive. Asking such a driver for the size of a binary
+ * is as expensive as getting the binary. */
 static uint64_t program_bytes(void *device, void *program)
 {
     const kilni_opencl_device *d = device;

@@ -24,7 +24,7 @@ typedef struct kilni_opencl_device {
     cl_platform_id platform;
     char *platform_name;
     const kilni_opencl_traits *traits;
-    kilni_known_reads *known; /* of programs that read files; NULL: the driver can't be watched */
+    kilni_known_reads *known; /* for programs that read files; NULL: the driver can't be watched */
     kilni_opencl_reads_of_programs *reads; /* NULL if known is NULL */
 } kilni_opencl_device;
 
@@ -33,6 +33,6 @@ typedef struct kilni_opencl_device {
 kiln_status kilni_opencl_device_begin(kilni_opencl_device *device, kiln_error *error);
 void kilni_opencl_device_end(kilni_opencl_device *device);
 
-/* Returns the ops for a driver whose captures have this cost (a kiln_capture_cost; see
- * traits.h). */
+/* Returns the ops for a driver whose captures have the given cost, which is a kiln_capture_cost:
+ * see traits.h. */
 const kiln_device_ops *kilni_opencl_ops(uint32_t capture_cost);

@@ -8,8 +8,8 @@
 #include "key/builder.h"
 
 /* Each object of a driver begins with a pointer to a table of the driver's functions. The OpenCL
- * loader itself compiles nothing, and the same driver may run under any loader, so the loader is
- * excluded. */
+ * loader is excluded, because it compiles nothing, and because the same driver can run under any
+ * loader. */
 kiln_status kilni_opencl_driver_libraries(cl_platform_id platform, kilni_loaded_libraries *ret_all,
                                           kiln_error *error)
 {

@@ -87,7 +87,7 @@ kiln_status kilni_opencl_add_environment(const char *platform_name,
 /* ---- for a process that repeats a build ---- */
 
 /* Variables that name folders in which the loader, the driver and the compiler find their files or
- * keep their results; and KILN_KEY_ENV, which names further variables of the key. */
+ * keep their results. KILN_KEY_ENV is also here: it names further variables of the key. */
 static const char *const needed_variables[] = {
     "POCL_*", "OCL_ICD_*", "OPENCL_VENDOR_PATH", "LD_LIBRARY_PATH", "PATH",
     "HOME",   "TMPDIR",    "XDG_CACHE_HOME",     "KILN_KEY_ENV",    NULL,
@@ -95,9 +95,10 @@ static const char *const needed_variables[] = {
 
 /* Variables that are not passed to the process that repeats a build. They would make the build load
  * additional code, or make it keep its results in a different place, unsigned or without a limit.
- * `kiln capture` passes its own settings of the store to that process instead. This is not a list
- * of what is allowed, because the variables that may affect a compiler cannot be enumerated. So it
- * prevents accidents, but gives no protection from anyone who can write requests. */
+ * `kiln capture` passes its own settings of the store to that process instead. The list names what
+ * is forbidden, not what is allowed, because the variables that might affect a compiler cannot be
+ * enumerated. So the list prevents accidents, but it is no protection against someone with write
+ * access to requests. */
 static const char *const unwanted_variables[] = {
     "OPENCL_LAYERS", "LD_*", "!LD_LIBRARY_PATH", "GLIBC_TUNABLES", "KILN_*", "!KILN_KEY_ENV", NULL,
 };
@@ -127,7 +128,7 @@ kiln_status kilni_opencl_each_needed_variable(const char *platform_name,
 
 /* ---- reports ---- */
 
-/* Reports the variables that match one pattern, or that there are none. */
+/* Reports the variables that match one pattern. If there are none, reports that. */
 static kiln_status report_pattern(const char *pattern, const kilni_variables *set,
                                   kiln_opencl_report_fn report, void *user)
 {

@@ -28,7 +28,7 @@ typedef struct identification {
     kiln_error *error;
 } identification;
 
-/* Records a failure. The error describes only the first one. */
+/* Records a failure. If there are several, the error describes only the first failure. */
 static void fail(const identification *i, const char *what)
 {
     if (kilni_key_builder_fail(i->key, KILN_OK) == KILN_OK) {
@@ -54,8 +54,8 @@ static cl_int query_platform(const identification *i, cl_uint name, size_t size,
     return i->cl->clGetPlatformInfo(i->platform, name, size, value, ret_size);
 }
 
-/* Returns an answer of any size, followed by a zero byte; NULL: the query failed, or memory ran
- * out. */
+/* Returns an answer of any size, followed by a zero byte. Returns NULL if the query failed, or if
+ * memory ran out. */
 static char *get_answer(const identification *i, query_fn query, cl_uint name, const char *what,
                         size_t *ret_size)
 {
@@ -76,8 +76,8 @@ static char *get_answer(const identification *i, query_fn query, cl_uint name, c
     return bytes;
 }
 
-/* Adds a part with the text that the query returns. Returns the text, which the caller frees; NULL:
- * the query failed, or memory ran out. */
+/* Adds a part with the text that the query returns. Returns the text, which the caller frees.
+ * Returns NULL if the query failed, or if memory ran out. */
 static char *add_text(const identification *i, query_fn query, cl_uint name, const char *part)
 {
     size_t size;
@@ -166,8 +166,8 @@ static void add_optional_facts(const identification *i)
     }
 }
 
-/* Appends how a sub-device was made from its parent: the properties of the partition, and the size
- * of the sub-device. */
+/* Appends how a sub-device was made from its parent, namely the properties of the partition. Also
+ * appends the size of the sub-device. */
 static void add_partition(const identification *i)
 {
     size_t size = 0;

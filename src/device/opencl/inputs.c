@@ -13,7 +13,7 @@
 
 /* ---- texts ---- */
 
-/* Scans the options as they are, and again without the characters that drivers may remove. */
+/* Scans the options as they are, and again without the characters that drivers might remove. */
 static kiln_status scan_options(const char *options, kilni_words *seen)
 {
     if (!options) {
@@ -116,7 +116,8 @@ kiln_status kilni_opencl_add_inputs(const kiln_program_source *source,
     }
     status = kilni_key_builder_fail(key, status);
     *ret_texts = texts;
-    /* If the inputs are too many or too large for a key, the build is merely not cached. */
+    /* If the inputs are too many or too large for a key, the build is not cached, but does not
+     * fail. */
     return status == KILN_E_TOO_LARGE
                ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the inputs are too large for a key")
                : status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inputs of a build as they were passed: the source, the options and the headers. Only the
- * compiler knows which files a build includes: see watched_build.h.
+ * The inputs of a build, as the application passed them: the source, the options and the headers.
+ * Only the compiler knows which files a build includes: see watched_build.h.
  */
 #pragma once
 
@@ -12,7 +12,8 @@
 
 #include "refused_words.h"
 
-/* The words in the texts of a build, and whether they show that it may read files. */
+/* The words in the texts of a build, and whether these texts show that the build might read
+ * files. */
 typedef struct kilni_opencl_texts {
     bool may_read; /* the texts contain an include, or something else that makes a compiler look at
                       files */
@@ -23,30 +24,30 @@ typedef struct kilni_opencl_texts {
  * none. */
 typedef struct kilni_opencl_headers {
     size_t count;
-    const char *const *names; /* the name that #include uses for each */
+    const char *const *names; /* the name of each header in #include directives */
     const kiln_bytes *texts;
 } kilni_opencl_headers;
 
 /* Appends "options", "source" or "il", and the headers. Also appends the working directory if the
- * result may contain it, and "reads" if the build may read files. The entry of such a build lists
- * these files.
+ * result might contain it. Also appends "reads" if the build might read files; the entry of such a
+ * build lists these files.
  *
- * @can_watch  whether the driver's compiler can be watched; if not, builds that may read files are
- *             refused
- * @ret_texts  [out] the words in the texts, and whether the build may read files
- * Returns KILN_OK; KILN_E_UNSUPPORTED: the result may depend on more than the inputs (an option
- * whose inputs are unknown, __DATE__, …), with the reason in @error, such as "__TIME__";
- * KILN_E_NO_MEMORY. Threads: any. */
+ * @can_watch  whether the driver's compiler can be watched; if not, builds that might read files
+ *             are refused
+ * @ret_texts  [out] the words in the texts, and whether the build might read files
+ * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason in @error, such as "__TIME__": the result
+ * might depend on more than the inputs, for example because of __DATE__, or of an option whose
+ * inputs are unknown; KILN_E_NO_MEMORY. Threads: any. */
 kiln_status kilni_opencl_add_inputs(const kiln_program_source *source,
                                     const kilni_opencl_headers *headers, bool can_watch,
                                     kiln_key_builder *key, kilni_opencl_texts *ret_texts,
                                     kiln_error *error);
 
-/* Appends the inputs of a link: "options", and for each compiled program, in order, an "input" that
- * contains the encoding of its key.
+/* Appends the inputs of a link: "options", and an "input" for each compiled program, in order. Each
+ * "input" contains the encoding of the program's key.
  *
- * Returns KILN_OK; KILN_E_UNSUPPORTED: an option may name a file, or makes a library;
- * KILN_E_NO_MEMORY. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: an option might name a file, or asks for a library as the
+ * result; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_add_link_inputs(const char *options, size_t count,
                                          const kiln_key *const *inputs, kiln_key_builder *key,
                                          kiln_error *error);

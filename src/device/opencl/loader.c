@@ -9,7 +9,8 @@
 
 #define LOADER_LIBRARY "libOpenCL.so.1"
 
-/* X(name): required; OPTIONAL(name): newer than OpenCL 1.2. */
+/* X(name) stands for a required function, OPTIONAL(name) for a function that is newer than OpenCL
+ * 1.2. */
 #define FUNCTIONS(X, OPTIONAL)                                                                     \
     X(clGetPlatformIDs)                                                                            \
     X(clGetPlatformInfo)                                                                           \

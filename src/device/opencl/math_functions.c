@@ -14,13 +14,13 @@
 
 typedef struct search {
     const kilni_loaded_libraries *all;
-    /* The scopes in which the loader looks up a function at its first call: the program and
-     * everything that was opened globally, then the libraries that the driver itself is linked
-     * to. */
+    /* The two scopes in which the loader looks up a function at its first call. The first consists
+     * of the program and everything that was opened globally. The second consists of the libraries
+     * that the driver itself is linked to. */
     void *of_program;
     void *of_driver;
-    bool *has; /* [library * KILNI_MATH_COUNT + function]: the driver calls the function of this
-                * library */
+    bool *has; /* true at [library * KILNI_MATH_COUNT + function] if the driver calls the function
+                * of this library */
 } search;
 
 static uintptr_t look_up(const search *s, const char *name)
@@ -61,9 +61,10 @@ static bool imports(const kilni_loaded_library *library, const char *name)
 }
 
 /* If a program at a fixed address takes the address of a function that it imports, the program has
- * a stub for this function, and the loader gives the stub's address to every library. The stub
- * leads to the first library after the program that defines the function. If @library is a program
- * that has such a stub, returns the library to which the stub leads, otherwise @library. */
+ * a stub for this function. The loader gives the stub's address to every library. When the stub is
+ * called, it calls the function of the first library, after the program, that defines this
+ * function. If @library is a program with such a stub, returns the library whose function the stub
+ * calls. Otherwise returns @library. */
 static const kilni_loaded_library *behind_stub(const search *s, const kilni_loaded_library *library,
                                                const char *name)
 {
@@ -77,8 +78,8 @@ static const kilni_loaded_library *behind_stub(const search *s, const kilni_load
     return library;
 }
 
-/* A library that imports functions. Until a function is bound, its slot points into this
- * library. */
+/* A library that imports functions. Until the loader has bound a function, the function's slot
+ * points into this library. */
 typedef struct importer {
     const search *search;
     const kilni_loaded_library *library;
@@ -93,7 +94,7 @@ static void note_import(void *user, const ElfW(Sym) * symbol, const char *name, 
     if (function < 0 || !kilni_math_is_folded_by_llvm(function)) {
         return;
     }
-    /* Another thread's first call may make the loader fill the slot at this moment. */
+    /* A first call by a different thread might make the loader fill the slot at this moment. */
     const uintptr_t address = __atomic_load_n(slot, __ATOMIC_RELAXED);
     const kilni_loaded_library *library = kilni_loaded_library_at(s->all, address);
     if (library == from->library) {

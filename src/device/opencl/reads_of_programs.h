@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that each program of a device was built from. A capture writes the list of a program's
- * files into its entry.
+ * Remembers the files from which each program of a device was built. When a program is captured,
+ * the list of its files is written into its entry.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ void kilni_opencl_reads_of_programs_free(kilni_opencl_reads_of_programs **all);
 
 /* Records the files that a program was built from.
  *
- * @reads  the function takes ownership of it, even on failure
- * @why    why the program can't be captured, static text; NULL: it can
+ * @reads  the list of files; this function takes ownership of it, even on failure
+ * @why    static text: why the program can't be captured; NULL if it can
  * Returns KILN_OK; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 kiln_status kilni_opencl_reads_of_programs_set(kilni_opencl_reads_of_programs *all,
                                                cl_program program, kilni_text *reads,

@@ -51,8 +51,9 @@ static const char *first_of(uint32_t found, size_t from, size_t to)
     return NULL;
 }
 
-/* Assembly that may include files is refused because a compiler may assemble after the watch has
- * ended. A #pragma that asks for a file's time is refused because Kiln does not record times. */
+/* Assembly that might include files is refused, because a compiler might assemble after the watch
+ * has ended. A #pragma that asks for a file's time is refused, because Kiln does not record
+ * times. */
 const char *kilni_opencl_words_refusal(const kilni_words *seen)
 {
     const uint32_t found = kilni_words_found(seen);

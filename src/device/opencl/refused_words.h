@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words that show that the result of a build may depend on more than its source: on a clock, on
- * files, or on a file's path. Some of them, such as __DATE__, make a build uncacheable. The others
- * only show that the build may read files or may ask for a file's name.
+ * Words that show that the result of a build might depend not only on its source, but also on a
+ * clock, on files, or on a file's path. Some of these words, such as __DATE__, make a build
+ * uncacheable. The others only show that the build might read files or might ask for a file's name.
  */
 #pragma once
 
@@ -17,13 +17,13 @@ extern const kilni_word_list kilni_opencl_words;
  * if it can. */
 const char *kilni_opencl_words_refusal(const kilni_words *words);
 
-/* Whether texts with these words ask for the name of a file. Drivers may return a path that begins
- * with the working directory. */
+/* Returns true if texts with these words ask for the name of a file. Drivers might return a path
+ * that begins with the working directory. */
 bool kilni_opencl_words_ask_place(const kilni_words *words);
 
-/* Whether texts with these words ask whether a file exists. If a compiler knows that a path is a
- * folder, it may answer "no" without looking at the path. */
+/* Returns true if texts with these words test whether a file exists. A compiler that knows that a
+ * path is a folder might answer "no" without looking at the path. */
 bool kilni_opencl_words_ask_existence(const kilni_words *words);
 
-/* Whether a build of texts with these words may read files. */
+/* Returns true if a build of texts with these words might read files. */
 bool kilni_opencl_words_may_read(const kilni_words *words);

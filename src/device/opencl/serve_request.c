@@ -117,7 +117,7 @@ static int has_wanted_name(const service *s, cl_platform_id platform)
     return is_wanted;
 }
 
-/* Several platforms may have the same name. The right platform is the one whose devices yield the
+/* Several platforms can have the same name. The right platform is the one whose devices yield the
  * key of the request. */
 static kiln_status find_devices(service *s, kiln_error *error)
 {
@@ -224,8 +224,8 @@ static kiln_status build(service *s, kiln_error *error)
 
 /* ---- the capture ---- */
 
-/* If the build read files, the store may have results of the same build for other contents of the
- * files. The new entry keeps those results. */
+/* If the build read files, the store might have results of the same build that were made when these
+ * files had other contents. This function adds those results to the new entry. */
 static kiln_status add_reads(const service *s, size_t index, kiln_capture *taken)
 {
     kiln_entry *earlier = NULL;
@@ -238,9 +238,9 @@ static kiln_status add_reads(const service *s, size_t index, kiln_capture *taken
     return status;
 }
 
-/* Returns the time of the first build, in the requesting process, or of the repeated build if that
- * took longer. The repeated build may take little time, because its result may come from the
- * driver's own cache. */
+/* Returns how long the build took in the requesting process. If the repeated build took longer,
+ * returns its time instead. The repeated build might take little time, because its result might
+ * come from the driver's own cache. */
 static uint64_t build_cost(const service *s)
 {
     const uint64_t first_ns = kiln_entry_provenance(s->request).build_ns;
@@ -348,8 +348,8 @@ kiln_status kiln_opencl_serve_request(kiln_store *store, const kiln_entry *reque
     if (status != KILN_OK) {
         return kilni_error_set(error, status, 0, "not a request");
     }
-    /* The mode is a part of the key. It stays set during the capture, since the driver may finish
-     * the build only when it is asked for a binary. */
+    /* The mode is a part of the key. It stays set during the capture, because the driver might
+     * finish the build only when it is asked for a binary. */
     const kilni_floating_point own_mode = kilni_floating_point_get();
     kilni_floating_point_set(s.wanted.mode);
     status = prepare(&s, error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The outputs of each result are its log and its answers. Its folded constants need no record,
- * because everything that decides them is in the key.
+ * The outputs of each result are its log and its answers. Its folded constants are not recorded,
+ * because everything that affects them is in the key.
  */
 #include "device/opencl/stored.h"
 

@@ -31,7 +31,7 @@ static const char *const nothing[] = {NULL};
         "!POCL_MEMORY_LIMIT", "!POCL_PTHREAD_MIN_THREADS", "!POCL_MAX_PTHREAD_COUNT",              \
         "!POCL_CPU_MAX_CU_COUNT", "!POCL_MAX_COMPUTE_UNITS"
 
-/* The kernel library and the headers are below the driver's own prefix. */
+/* The kernel library and the headers are in folders below the driver's own installation prefix. */
 static const char *const pocl_files[] = {
     "pocl/libpocl-devices-*.so",
     "libpocl-devices-*.so",
@@ -45,9 +45,9 @@ static const char *const pocl_files[] = {
     NULL,
 };
 
-/* The driver's temporary files, some of which LLVM first writes under a different name, and a
- * folder for each program. The path of this folder is made from the program's digest and has 38
- * letters. No header has such a name. */
+/* The driver's temporary files, and a folder for each program. LLVM first writes some of the
+ * temporary files under a different name. The path of the folder is made from the program's digest
+ * and has 38 letters. No header has such a name. */
 #define POCL_TEMPORARY "tempfile_" POCL_RANDOM POCL_RANDOM
 #define POCL_RANDOM "[0-9A-Za-z][0-9A-Za-z][0-9A-Za-z]"
 #define POCL_PROGRAM "[A-P][A-P]/" POCL_LETTERS POCL_LETTERS POCL_LETTERS POCL_LETTERS
@@ -73,9 +73,9 @@ static const char *const pocl_variables[] = {POCL_VARIABLES, LLVM_VARIABLES, LIN
         "!CL_CONFIG_CPU_TBB_NUM_WORKERS", "VOLCANO_*", "OCLBACKEND_PLUGINS", "OPENCL_PROGRAM_*",   \
         "DISABLE_INFER_AS", "NO_OVERRIDE_CLANG_VERSION"
 
-/* Built-in functions for each instruction set, and libraries that the runtime loads but is not
- * linked to. The runtime first looks in the parent folder for the files that all instruction sets
- * share. */
+/* Files with the built-in functions for each instruction set, and libraries that the runtime loads
+ * without being linked to them. The runtime looks first in the parent folder for the files that all
+ * instruction sets share. */
 static const char *const intel_cpu_files[] = {
     "*.rtl", "../*.rtl", "cllibrary*.o", "libocl_svml_*.so*", "cl.cfg", NULL,
 };
@@ -89,8 +89,8 @@ static const char *const intel_cpu_file_variables[] = {
     NULL,
 };
 
-/* cl.cfg in the working directory takes precedence over cl.cfg beside the library. modules.idx is
- * an index that clang looks for: it tells clang which names it need not look up in a precompiled
+/* cl.cfg in the working directory takes precedence over cl.cfg in the folder of the library. clang
+ * looks for modules.idx, an index that tells it which names need no look-up in a precompiled
  * header. Both files are read again for each build. */
 static const char *const intel_cpu_working_files[] = {"cl.cfg", "modules.idx", NULL};
 
@@ -120,7 +120,7 @@ static const char *const nvidia_files[] = {
 
 static const char *const nvidia_variables[] = {NVIDIA_VARIABLES, LLVM_VARIABLES, NULL};
 
-/* Variables that drivers without a row are known to read: those of AMD, Mesa and clvk. */
+/* Variables that the drivers of AMD, Mesa and clvk are known to read. These drivers have no row. */
 #define OTHER_VARIABLES                                                                            \
     "AMD_*", "GPU_*", "HSA_*", "ROC_*", "ROCM_*", "MESA_*", "!MESA_SHADER_CACHE_*", "!MESA_LOG*",  \
         "RUSTICL_*", "CLOVER_*", "GALLIUM_*", "LP_*", "RADEON*", "AMDGPU_*", "CLC_*", "CLVK_*",    \

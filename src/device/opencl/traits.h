@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Kiln knows about OpenCL drivers, in a table with one row for each driver. A driver without a
- * row gets the cautious values of the last row.
+ * A table of what Kiln knows about OpenCL drivers. Each driver has one row. A driver without a row
+ * gets the cautious values of the last row.
  */
 #pragma once
 
@@ -11,9 +11,9 @@ typedef struct kilni_opencl_traits {
     const char *platform_name; /* CL_PLATFORM_NAME, exactly; NULL: any other driver */
     uint32_t capture_cost;     /* kiln_capture_cost */
 
-    /* If captures are expensive: the variable that turns off the driver's own cache. That cache
-     * lets a different process repeat a build quickly. NULL: the driver keeps no cache, so Kiln
-     * does not ask a different process to repeat its builds. */
+    /* If captures are expensive, the name of the variable that turns off the driver's own cache.
+     * That cache lets a different process repeat a build quickly. NULL: the driver keeps no cache,
+     * so Kiln does not ask a different process to repeat its builds. */
     const char *own_cache_switch;
 
     int counts_kernels;   /* CL_PROGRAM_REFERENCE_COUNT includes the program's kernels */
@@ -22,8 +22,8 @@ typedef struct kilni_opencl_traits {
                            * its root */
     int rebuild_is_no_op; /* building again with the same options changes nothing */
 
-    /* A linked program and a program made from its binary give the same answers to all queries that
-     * are not recorded */
+    /* 1: a program that is made from the binary of a linked program gives the same answers as the
+     * linked program to all queries that are not recorded */
     int links_reload;
 
     /* File name patterns (fnmatch), NULL-terminated, for the files that the compiler loads in
@@ -60,9 +60,9 @@ typedef struct kilni_opencl_traits {
 /* Returns a driver's row, never NULL. @platform_name may be NULL. */
 const kilni_opencl_traits *kilni_opencl_traits_of(const char *platform_name);
 
-/* Whether the driver's own cache is on in the present environment. */
+/* Returns 1 if the driver's own cache is on in the present environment. */
 int kilni_opencl_keeps_cache(const kilni_opencl_traits *traits);
 
-/* The variables of all drivers whose values are added to the options of each build.
+/* The variables, for all drivers, whose values the drivers add to the options of each build.
  * NULL-terminated. */
 extern const char *const kilni_opencl_option_variables[];

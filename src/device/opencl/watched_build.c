@@ -45,8 +45,8 @@ static const char *file_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Returns @path relative to the folder of @file; "" for that folder itself; NULL if the path is
- * outside of it. */
+/* Returns @path relative to the folder of @file. Returns "" if @path is that folder itself, and
+ * NULL if @path is outside of it. */
 static const char *path_in_folder_of(const char *file, const char *path)
 {
     const size_t length = file ? (size_t)(file_of(file) - file) : 0;
@@ -66,9 +66,10 @@ static bool matches_any(const char *const *patterns, const char *path)
     return false;
 }
 
-/* Whether a path does not count as read. This applies to the driver's cache folder and its own
- * files there; to the files of the driver, which are in the key; and to the folder that LLVM
- * queries once per process to find out whether it can ask for the paths of open files. */
+/* Returns true if a read of @path is not recorded. This is so for the driver's cache folder, the
+ * driver's own files in that folder, and the files of the driver, which are in the key. It is also
+ * so for the folder that LLVM queries once per process to find out whether it can ask for the paths
+ * of open files. */
 static bool is_not_recorded(const void *user, const char *path)
 {
     const kilni_opencl_watched_build *build = user;
@@ -87,8 +88,8 @@ static bool is_in_folder_of(const char *file, const char *path)
     return name && name == file_of(path);
 }
 
-/* Returns the compiler's library that the driver is linked to, or that it has loaded from its own
- * folder; NULL if there is no such library, or more than one. */
+/* Returns the compiler's library. The driver is linked to this library, or has loaded it from the
+ * driver's own folder. Returns NULL if there is no such library, or more than one. */
 static const kilni_loaded_library *find_compiler(const kilni_loaded_libraries *all,
                                                  const char *pattern)
 {
@@ -161,8 +162,8 @@ static kiln_status record_options(kilni_opencl_watched_build *build, const char 
 static kiln_status make_reads(kilni_opencl_watched_build *build, const char *options)
 {
     kiln_status status = kilni_opencl_source_name(build->traits, &build->source_name);
-    /* Includes in the folder of the source's name are recorded by their paths. A relative path
-     * would refer to a different folder once the working directory has changed. */
+    /* Files that are included from the folder of the source's name are recorded by their paths. A
+     * relative path would refer to a different folder if the working directory changed. */
     if (status == KILN_OK && build->source_name && *build->source_name != '/') {
         status = KILN_E_UNSUPPORTED;
     }

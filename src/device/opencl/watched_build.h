@@ -28,16 +28,17 @@ typedef struct kilni_opencl_watched_build {
 
 /* Begins to watch a build with these options, which may be NULL. Until
  * kilni_opencl_watched_build_end, records everything that the compiler's library reads on this
- * thread and on threads that have no watched build of their own, such as the driver's. If the build
- * can't be watched, kilni_opencl_watched_build_finish reports that.
+ * thread. Also records what it reads on threads that have no watched build of their own, such as
+ * the threads of the driver. If the build can't be watched, kilni_opencl_watched_build_finish
+ * reports this.
  *
  * Threads: any. Blocks: on the loader; the first call in a process takes tens of milliseconds. */
 void kilni_opencl_watched_build_begin(kilni_opencl_watched_build *build, cl_platform_id platform,
                                       const kilni_opencl_traits *traits, const char *options);
 
-/* Ends the watch. Must be called by the thread that began it. Must also be that thread's cleanup
- * handler (pthread_cleanup_push) if a callback may exit the thread or throw during the build. Does
- * nothing if the build is not watched. */
+/* Ends the watch. Must be called by the thread that began it. If a callback might exit the thread
+ * or throw during the build, this function must also be that thread's cleanup handler
+ * (pthread_cleanup_push). Does nothing if the build is not watched. */
 void kilni_opencl_watched_build_end(void *watched);
 
 /* Call this after kilni_opencl_watched_build_end. Checks once more everything that was read.
@@ -46,7 +47,8 @@ void kilni_opencl_watched_build_end(void *watched);
  * @ret_reads  [out] for kilni_reads_hold; freed by the caller, with kilni_text_done
  * @ret_why    [out] static text
  * Returns KILN_OK; KILN_MISS: files have changed since they were read; KILN_E_UNSUPPORTED: the
- * result can't be kept; both with the reason in @ret_why; KILN_E_NO_MEMORY. Blocks: on reading. */
+ * result can't be kept; KILN_E_NO_MEMORY. With KILN_MISS and KILN_E_UNSUPPORTED, @ret_why has the
+ * reason. Blocks: on reading. */
 kiln_status kilni_opencl_watched_build_finish(kilni_opencl_watched_build *build,
                                               const kilni_words *words, kilni_text *ret_reads,
                                               const char **ret_why);

@@ -22,7 +22,7 @@ typedef struct comparison {
     size_t folder_length;
     seen_file *files;
     size_t count;
-    bool is_partial;    /* a read could not be checked, so the list of files is incomplete */
+    bool is_partial;    /* one of the reads can't be checked, so the list of files is incomplete */
     const char *path;   /* the last path that was checked */
     kiln_read_fn visit; /* called for each read; NULL: stop at the first difference */
     void *user;
@@ -110,7 +110,7 @@ static kiln_status compare(comparison *c, uint32_t index, const kilni_stored_rea
     return read->what != KILN_FOUND_LINK || strcmp(read->target, target) == 0 ? KILN_OK : KILN_MISS;
 }
 
-/* Whether a read ties the result to the working directory: see read_files.c. */
+/* Returns true if a read ties the result to the working directory: see read_files.c. */
 static bool is_tie(const kilni_stored_read *read)
 {
     return read->lookup == KILNI_LOOKUP_REAL_PATH && read->what == KILN_FOUND_LINK &&

@@ -5,19 +5,19 @@
 #include <stdatomic.h>
 
 /* Guards the list of running compilations. Not held while a compiler runs. A thread that holds this
- * lock may also take the lock of a compilation. */
+ * lock is allowed to take the lock of a compilation as well. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_compilation *running;
 
-/* The compilation of this thread; NULL: the thread compiles nothing. Must be accessed without
- * holding the lock above, because a thread's first access to this variable may need the loader's
- * lock, and the thread that holds the loader's lock may be waiting for the lock above. */
+/* The compilation of this thread; NULL: the thread compiles nothing. The lock above must not be
+ * held while this variable is accessed. A thread's first access to it might need the loader's lock,
+ * and the thread that holds the loader's lock might be waiting for the lock above. */
 static _Thread_local kilni_compilation *current;
 
-/* How many signal handlers have started to use a library, and whether one may still be running.
- * Relaxed order is enough for two reasons. A handler reads what its own thread has written. And a
- * thread whose compilation misses a report has synchronized, within the library, with the thread
- * that the handler interrupted. */
+/* Counts the signal handlers that have started to use a library, and shows whether one might still
+ * be running. Relaxed order is enough for two reasons. A handler reads what its own thread has
+ * written. And a thread whose compilation misses a report has synchronized, within the library,
+ * with the thread that the handler interrupted. */
 static _Atomic uint64_t interruptions;
 static _Atomic bool is_interrupted;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The running compilations. The functions that replace a compiler's calls report to them what the
- * compiler reads and folds.
+ * Keeps track of the running compilations. The functions that replace a compiler's calls report
+ * what the compiler reads and folds to these compilations.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ typedef struct kilni_compilation {
     pthread_mutex_t lock; /* guards the reads and the folds */
     kilni_reads *reads;
     kilni_folds *folds;
-    uint64_t interruptions; /* the number of interruptions when it began: see
+    uint64_t interruptions; /* the number of interruptions when the compilation began: see
                                kilni_compilation_interrupt */
 } kilni_compilation;
 
@@ -34,13 +34,13 @@ typedef struct kilni_compilation {
 kiln_status kilni_compilation_join(kilni_compilation *compilation, kilni_reads *reads,
                                    kilni_folds *folds);
 
-/* Called by the thread that joined. Returns NULL, or a static text that says why some reports may
- * be missing. */
+/* Must be called by the thread that joined. Returns NULL, or a static text that says why some
+ * reports might be missing. */
 const char *kilni_compilation_leave(kilni_compilation *compilation);
 
-/* Call this when a signal handler starts to use a library. The signal may have interrupted this
- * thread while it held a lock of the allocator or of a compilation, so nothing is reported from now
- * on until the next compilation begins. Async-signal-safe. */
+/* Call this when a signal handler starts to use a library. The signal might have interrupted this
+ * thread while it held a lock of the allocator or of a compilation. So nothing is reported until
+ * the next compilation begins. Async-signal-safe. */
 void kilni_compilation_interrupt(void);
 
 /* Reports that this thread is about to read or do something. Called by the functions of

@@ -20,8 +20,8 @@ struct kilni_folds {
     kilni_floating_point mode;
     kilni_fold *items;
     size_t count;
-    uint16_t *table; /* hash table by function and arguments: 1 + the item's index; 0: empty. Has
-                        twice as many cells as there is room for items */
+    uint16_t *table; /* hash table by function and arguments: a cell has 1 + the item's index, or 0
+                        if it is empty. There are twice as many cells as there is room for items */
     size_t room;     /* a power of two */
     const char *failure; /* why the result cannot be kept; NULL: it can */
     bool is_out_of_memory;
@@ -61,7 +61,7 @@ static bool has_same_result(const kilni_fold *a, const kilni_fold *b)
     return a->result == b->result && a->error == b->error && a->raised == b->raised;
 }
 
-/* Returns the cell that has the fold, or the empty cell for it. */
+/* Returns the cell that has the fold, or the empty cell in which the fold belongs. */
 static uint16_t *find_cell(const kilni_folds *folds, const kilni_fold *fold)
 {
     const uint64_t values[] = {fold->function, fold->arguments[0], fold->arguments[1]};
@@ -160,7 +160,7 @@ static kiln_status append_fold(kilni_text *text, const kilni_fold *fold)
     return status == KILN_OK ? kilni_append_number(text, fold->raised, 1) : status;
 }
 
-/* Appends the @count folds of one function. */
+/* Appends the folds of one function, of which there are @count. */
 static kiln_status append_function(kilni_text *text, const kilni_fold *items, size_t count)
 {
     kiln_status status = kilni_append_text(text, kilni_math_name(items[0].function));
@@ -173,7 +173,7 @@ static kiln_status append_function(kilni_text *text, const kilni_fold *items, si
     return status;
 }
 
-/* Returns how many items in a row have the first item's function. */
+/* Returns how many items at the beginning of @items have the first item's function. */
 static size_t count_of_function(const kilni_fold *items, size_t left)
 {
     size_t count = 1;

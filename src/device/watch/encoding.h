@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers and texts in stored data, little-endian. A text is its length as u32, its bytes, and a
- * zero byte that the length does not count.
+ * Numbers and texts in stored data, little-endian. A text consists of its length as u32, its bytes,
+ * and a zero byte. The length does not include the zero byte.
  */
 #pragma once
 

@@ -27,7 +27,8 @@ static bool is_any_option(const char *given, const char *const *names)
     return false;
 }
 
-/* Returns the option without its one or two dashes, or "" if it has none, since it is a value. */
+/* Returns the option without its one or two dashes. Returns "" if @option has no dash, because it
+ * is then the value of an option. */
 static const char *name_of(const char *option)
 {
     const char *text = option + strspn(option, KILNI_OPTION_BLANKS);
@@ -48,8 +49,8 @@ static kiln_status add_options(const kilni_inputs *inputs, bool *ret_is_placed,
     return KILN_OK;
 }
 
-/* Also adds PWD, because a compiler may use this spelling of the path if PWD names the working
- * directory. */
+/* Also adds PWD. If PWD names the working directory, a compiler might use it as the directory's
+ * path. */
 static void add_working_directory(kiln_key_builder *key)
 {
     char *path = getcwd(NULL, 0);
@@ -158,7 +159,7 @@ static bool has_folder(const char *text, const void *user)
     return kilni_text_has_program_folder(user, text, strlen(text));
 }
 
-/* Whether @has returns true for any of the texts that were passed. */
+/* Returns true if @has returns true for any of the texts that were passed. */
 static bool any_text(const kilni_inputs *inputs, bool (*has)(const char *, const void *),
                      const void *user)
 {
@@ -180,9 +181,9 @@ static bool any_text(const kilni_inputs *inputs, bool (*has)(const char *, const
     return false;
 }
 
-/* Whether an option ends with the path of a folder that contains the program's folder. An #include
- * relative to that path could then reach into the program's folder, by a name that macros
- * assemble. */
+/* Returns true if an option ends with the path of a folder that contains the program's folder. In
+ * this case, an #include relative to that path can lead into the program's folder, with a name that
+ * macros assemble. */
 static bool is_above_folder(const char *option, const char *name)
 {
     const char *path = strchr(option, '/');
@@ -195,7 +196,7 @@ static bool is_above_folder(const char *option, const char *name)
 
 bool kilni_inputs_may_move(const kilni_inputs *inputs)
 {
-    /* The words by which a text can obtain its own name. */
+    /* A text can obtain its own name through these words. */
     static const char *const words[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
                                         "source_location"};
     const size_t folder_length = kilni_program_folder_length(inputs->name);

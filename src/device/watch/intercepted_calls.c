@@ -125,7 +125,8 @@ static int observed_statfs(const char *path, struct statfs *facts)
 }
 
 /* Links in /proc/self/fd contain the real paths of open files. Compilers read these links for files
- * that they have opened, whose real names kilni_reads_note_opened has recorded. */
+ * that they have opened. kilni_reads_note_opened has already recorded the real names of these
+ * files. */
 static ssize_t observed_readlink(const char *path, char *buffer, size_t size)
 {
     static const char descriptors[] = "/proc/self/fd/";
@@ -183,7 +184,7 @@ static int observed_symlink(const char *target, const char *path)
     return symlink(target, path);
 }
 
-/* Relative paths have a different meaning afterwards. */
+/* Relative paths have a different meaning after this call. */
 static int observed_chdir(const char *path)
 {
     note_unsupported("the working directory changes");
@@ -224,9 +225,9 @@ static FILE *observed_popen(const char *command, const char *mode)
     return popen(command, mode); /* NOLINT: the compiler's own call */
 }
 
-/* LLVM's signal handlers restore the earlier handlers, and then remove temporary files. Nothing
- * else sets a handler without also asking for the present one, so such a call shows that a signal
- * handler is running. */
+/* LLVM's signal handlers restore the earlier handlers, and then remove temporary files. Every other
+ * call that sets a handler also asks for the present handler. So a call that does not ask for it
+ * shows that a signal handler is running. */
 static int observed_sigaction(int number, const struct sigaction *action,
                               struct sigaction *ret_before)
 {
@@ -236,7 +237,7 @@ static int observed_sigaction(int number, const struct sigaction *action,
     return sigaction(number, action, ret_before);
 }
 
-/* Calls that only concern threads read nothing. */
+/* Returns 1 for system calls that only concern threads. Such calls read nothing. */
 static int is_about_threads(long number)
 {
     return number == SYS_futex || number == SYS_gettid || number == SYS_sched_getaffinity ||
@@ -295,7 +296,7 @@ static const struct {
     {"syscall", (void *)observed_syscall},
 };
 
-/* Functions with which a later version of a compiler's library may read files. No known version
+/* Functions with which a later version of a compiler's library might read files. No known version
  * calls them. */
 static const char *const unobserved[] = {"__fxstatat",
                                          "__fxstatat64",

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replacements for the C library's functions by which compilers read files. Each reports the call,
- * and then does what the original does.
+ * Replacements for the C library's functions by which compilers read files. Each replacement
+ * reports the call, and then does the same as the original function.
  */
 #pragma once
 
 /* Returns the replacement for a function, or NULL if it needs none. */
 void *kilni_call_find(const char *name);
 
-/* Whether a library that calls a function of that name may read files without Kiln noticing. */
+/* Returns 1 if a library that calls a function with this name might read files without Kiln
+ * noticing. */
 int kilni_call_is_unobserved(const char *name);

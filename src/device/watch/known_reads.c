@@ -29,8 +29,8 @@ struct kilni_known_reads {
     char *name; /* NULL: none */
 };
 
-/* Guards every kilni_known_reads of the process, so that a forked child finds none of them half
- * changed. Not held while files are read. */
+/* Guards every kilni_known_reads of the process, so that a forked child finds all of them in a
+ * consistent state. Not held while files are read. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
@@ -151,7 +151,8 @@ static known_program *find_or_add(kilni_known_reads *known, const kiln_digest *d
     return *found;
 }
 
-/* Forgets the least recently used programs until the others fit. Never forgets the newest. */
+/* Forgets the least recently used programs until the remaining ones fit in the limit. Never forgets
+ * the newest. */
 static void forget_oldest(kilni_known_reads *known)
 {
     while (known->bytes > known->bytes_max && known->oldest != known->newest) {
@@ -186,8 +187,8 @@ static bool has_reads(const known_program *program, kiln_bytes reads)
            memcmp(program->reads, reads.data, reads.size) == 0;
 }
 
-/* Replaces the recorded reads with different ones, and begins a new revision. But if none are
- * recorded and @reads is not empty, the revision stays the same, because it was right for every
+/* Replaces the recorded reads with different ones, and begins a new revision. But if no reads are
+ * recorded and @reads is not empty, the revision stays the same. That revision was right for every
  * caller that received it. */
 static kiln_status set_reads(kilni_known_reads *known, known_program *program, kiln_bytes reads)
 {
@@ -206,7 +207,7 @@ static kiln_status set_reads(kilni_known_reads *known, known_program *program, k
 
 /* ---- revisions ---- */
 
-/* Returns what is known now, with a copy of the reads, so that the caller can check them without
+/* Returns what is known now. The reads are a copy, so that the caller can check them without
  * holding the lock. */
 static kiln_status look_up(kilni_known_reads *known, const kiln_digest *digest,
                            known_program *ret_now)
@@ -230,8 +231,8 @@ static kiln_status look_up(kilni_known_reads *known, const kiln_digest *digest,
     return status;
 }
 
-/* Begins a new revision, because the reads of @revision no longer hold, unless another thread has
- * already done so. */
+/* The reads of @revision no longer hold. Begins a new revision, unless another thread has already
+ * done so. */
 static kiln_status end_revision(kilni_known_reads *known, const kiln_digest *digest,
                                 uint64_t revision)
 {
@@ -316,8 +317,8 @@ kiln_status kilni_known_reads_confirm(kilni_known_reads *known, const kiln_diges
     known_program *found = find_or_add(known, program);
     kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
     const bool is_same = found && has_reads(found, reads);
-    /* Whether, since the mark was taken, the revision is unchanged, and only callers that saw these
-     * reads received it. */
+    /* True if the revision is the same as when the mark was taken, and if only callers that saw
+     * these reads have received it since then. */
     const bool is_seen_by_all = found && found->mark == mark && (is_same || !found->reads);
     if (found && !is_same) {
         status = set_reads(known, found, reads);

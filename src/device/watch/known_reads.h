@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files from which a device's programs were made when this process last compiled or loaded
- * them. These files distinguish a program in memory from the same program made from different ones.
+ * Remembers the files from which a device's programs were made when this process last compiled or
+ * loaded these programs. The files distinguish a program in memory from the same program made from
+ * different files.
  *
  * A program has a revision number, which stays the same as long as the files that it read are
  * unchanged. When the files change, the revision becomes a number that the process has never used
@@ -16,8 +17,8 @@
 
 typedef struct kilni_known_reads kilni_known_reads;
 
-/* @bytes_max  about how many bytes may be used; beyond that, the least recently used programs are
- *             forgotten, and later treated as new
+/* @bytes_max  the approximate maximum number of bytes in use; if it is exceeded, the least recently
+ *             used programs are forgotten, and later treated as new
  * @name       the name of all programs, as for kilni_reads_hold; copied; may be NULL
  * Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_known_reads_new(size_t bytes_max, const char *name,
@@ -26,8 +27,8 @@ void kilni_known_reads_free(kilni_known_reads **known);
 
 /* Returns the revision of a program.
  *
- * @program  digest of everything that affects its result except the files
- * @ret_why  [out] with KILN_E_UNSUPPORTED, static text
+ * @program  the digest of everything that affects the program's result, except the files
+ * @ret_why  [out] on KILN_E_UNSUPPORTED, a static text with the reason
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the result of compiling these files cannot be kept;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
 kiln_status kilni_known_reads_get_revision(kilni_known_reads *known, const kiln_digest *program,
@@ -37,13 +38,13 @@ kiln_status kilni_known_reads_get_revision(kilni_known_reads *known, const kiln_
  *
  * @reads  for kilni_reads_hold; copied; empty: the files are unknown, or changed during the
  *         compilation
- * @why    why the result cannot be kept, static text; NULL: it can
+ * @why    static text: why the result cannot be kept; NULL if it can
  * Returns KILN_OK; KILN_E_NO_MEMORY: the program now has a new revision. Threads: any. Blocks:
  * never. */
 kiln_status kilni_known_reads_set(kilni_known_reads *known, const kiln_digest *program,
                                   kiln_bytes reads, const char *why);
 
-/* Call this before checking the reads that an entry lists, and kilni_known_reads_confirm
+/* Call this before you check the reads that an entry lists. Call kilni_known_reads_confirm
  * afterwards.
  *
  * @ret_mark  [out] for kilni_known_reads_confirm: identifies the present state of the program
@@ -54,9 +55,10 @@ kiln_status kilni_known_reads_begin_check(kilni_known_reads *known, const kiln_d
 /* Records that the reads of an entry hold.
  *
  * @revision  the revision for which the caller checked the entry; 0: none
- * Returns KILN_OK; KILN_MISS: the reads belong to a different revision; KILN_BUSY: since
- * kilni_known_reads_begin_check, the revision has changed, or a different caller that did not know
- * these reads has received it; the files may have changed in between, so this caller must check
- * them again; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
+ * Returns KILN_OK; KILN_MISS: the reads belong to a different revision; KILN_BUSY: the files might
+ * have changed in between, so this caller must check them again; KILN_E_NO_MEMORY. Returns
+ * KILN_BUSY if the revision has changed since kilni_known_reads_begin_check, or if since then a
+ * different caller has received the revision without knowing these reads. Threads: any. Blocks:
+ * never. */
 kiln_status kilni_known_reads_confirm(kilni_known_reads *known, const kiln_digest *program,
                                       uint64_t mark, uint64_t revision, kiln_bytes reads);

@@ -9,7 +9,8 @@
 #include "device/floating_point.h"
 
 /* Each address is written once, before a compiler's calls are redirected to the code that reads it.
- * The atomic exchange that redirects a call is a release, and comes after this write. */
+ * This write comes before the atomic exchange that redirects a call. That exchange has release
+ * order. */
 static _Atomic(void *) functions[KILNI_MATH_COUNT];
 
 bool kilni_math_set_function(int function, void *address)
@@ -67,8 +68,8 @@ void kilni_math_try(int function, void *address)
     errno = number;
 }
 
-/* Clears all flags before the call, to see which flags the call raises, and afterwards sets the
- * flags again that were set before. Treats errno in the same way. */
+/* Clears all flags before the call, to see which flags the call raises. After the call, sets the
+ * earlier flags again. Treats errno in the same way. */
 bool kilni_math_call(kilni_fold *fold)
 {
     void *address = kilni_math_get_function(fold->function);

@@ -9,7 +9,7 @@
 
 #include "device/math.h"
 
-/* The arguments of a call and its results. Numbers are stored as their bits, a float in the low
+/* The arguments of a call and its results. Numbers are stored as their bits. A float is in the low
  * half. */
 typedef struct kilni_fold {
     uint8_t function;
@@ -21,7 +21,7 @@ typedef struct kilni_fold {
 } kilni_fold;
 
 /* Records the address of the function that a compiler in this process calls. Returns false if a
- * different address was recorded before, which means that two compilers call different functions.
+ * different address was recorded before. In that case, two compilers call different functions.
  * Threads: any. */
 bool kilni_math_set_function(int function, void *address);
 
@@ -36,5 +36,5 @@ void kilni_math_try(int function, void *address);
  * errno as the compiler's call would.
  *
  * @fold  [in, out] function and arguments are read; the other fields are set
- * Returns false, and calls nothing, if no address was recorded for the function. Threads: any. */
+ * Returns false, without a call, if no address was recorded for the function. Threads: any. */
 bool kilni_math_call(kilni_fold *fold);

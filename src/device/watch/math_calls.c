@@ -6,7 +6,7 @@
 #include "device/watch/compilation.h"
 #include "device/watch/math.h"
 
-/* A compiler's calls are redirected to these functions only once the address of the original
+/* A compiler's calls are redirected to these functions only after the address of the original
  * function is known. */
 static void observe(kilni_fold *fold)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds out what exists at a path that a compiler looks up: once while the compiler runs, and again
- * when its result is checked later.
+ * Finds out what exists at a path that a compiler looks up. Kiln asks this while the compiler runs,
+ * and again later, before it uses the compiler's result.
  */
 #pragma once
 
@@ -37,8 +37,8 @@ typedef struct kilni_path_facts {
     struct timespec changed;                       /* st_ctim, taken before it was read */
 } kilni_path_facts;
 
-/* Whether a file or a folder was found, so that it matters whether two paths lead to the same
- * one. */
+/* Returns true if a file or a folder was found. Only for these does it matter whether two paths
+ * lead to the same one. */
 static inline bool kilni_finding_has_identity(kiln_finding what)
 {
     return what == KILN_FOUND_FILE || what == KILN_FOUND_FOLDER;
@@ -48,8 +48,8 @@ static inline bool kilni_finding_has_identity(kiln_finding what)
 typedef void kilni_content_fn(void *user, const void *bytes, size_t size);
 
 /* @scan        called if the content of a file is read; may be NULL
- * @ret_facts   [out] on failure, may be partly written
- * @ret_target  [out] for KILN_FOUND_LINK: the target of a link, or the path without links
+ * @ret_facts   [out] might be partly written on failure
+ * @ret_target  [out] if KILN_FOUND_LINK was found: the link's target, or the path without links
  * Returns KILN_OK, even if nothing exists at the path; KILN_E_UNSUPPORTED: what exists there cannot
  * be determined, is neither a regular file nor a folder, or is a file of more than 64 MiB;
  * KILN_E_CORRUPT: @lookup is an unknown kind of look-up; KILN_E_NO_MEMORY. Blocks: on reading

@@ -17,7 +17,7 @@
 
 typedef struct read_record {
     kilni_lookup lookup;
-    char *path; /* followed, after its zero byte, by the target of a link with its own zero byte */
+    char *path; /* a link's target follows after the zero byte, with a zero byte of its own */
     kiln_digest path_digest;
     kilni_path_facts found;
     uint32_t same; /* see kilni_stored_read */
@@ -230,11 +230,11 @@ void kilni_reads_note_opened(kilni_reads *reads, const char *path)
     }
 }
 
-/* Whether a path is the folder that PWD names. Queries of that folder need no record: compilers
- * check whether PWD names the working directory, and if so use PWD as its path. If this can affect
- * results, the key contains PWD: for NVRTC, only results with debug information contain the path;
- * for OpenCL, see build_key.c. A file with this path is recorded nevertheless, because compilers
- * also open the files that they include. */
+/* Returns true if a path is the folder that PWD names. Queries of that folder need no record,
+ * because compilers only check whether PWD names the working directory, and use PWD as the
+ * directory's path if it does. If this can affect results, the key contains PWD: for NVRTC, only
+ * results with debug information contain the path; for OpenCL, see build_key.c. Files with this
+ * path are still recorded, because compilers also open the files that they include. */
 static bool is_folder_of_variable(const char *path)
 {
     const char *spelled = getenv("PWD");
@@ -262,8 +262,8 @@ kiln_status kilni_reads_count_working_folder(kilni_reads *reads)
     return kilni_working_folder_find(&reads->working_folder);
 }
 
-/* Returns a copy without the characters that a shell or a compiler treats as quotes; NULL if memory
- * runs out. */
+/* Returns a copy without the characters that a shell or a compiler treats as quotes. Returns NULL
+ * if memory runs out. */
 static char *without_quotes(const char *text)
 {
     char *plain = strdup(text), *to = plain;
@@ -332,8 +332,9 @@ bool kilni_reads_use_folder(const kilni_reads *reads)
 
 /* ---- the end of the compilation ---- */
 
-/* Whether no file has been written or replaced since it was recorded, not even with the same
- * content, because the compiler may have read different content in between. */
+/* Returns true if no file has been written or replaced since it was recorded. This must hold even
+ * if the content is the same now, because the compiler might have read different content in
+ * between. */
 static bool are_untouched(const kilni_reads *reads)
 {
     bool all = true;
@@ -349,8 +350,9 @@ static bool are_untouched(const kilni_reads *reads)
     return all;
 }
 
-/* Makes the result valid only in the working directory, if a path leads through it or the options
- * may name it. Refuses the result if the process has changed to a different directory. */
+/* Makes the result valid only in the working directory, if a path leads through that directory or
+ * the options might name it. Refuses the result if the process has changed to a different
+ * directory. */
 static void tie_to_working_folder(kilni_reads *reads)
 {
     const char *path = reads->working_folder.path;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records the paths that one compilation accesses, and what it finds there. What a compiler will
- * read is not known beforehand, so Kiln records it during the compilation, and checks it again
- * before it uses a result: see changed_files.h.
+ * Records the paths that one compilation accesses, and what it finds there. Nobody knows beforehand
+ * what a compiler will read. So Kiln records it during the compilation, and checks it again before
+ * using a result: see changed_files.h.
  *
- * A path is recorded as the compiler passed it; a relative path is relative to the working
- * directory of the process that checks it. Kiln compares whether the path exists, what a file
+ * A path is recorded as the compiler passed it. A relative path is relative to the working
+ * directory of the process that checks it. Kiln checks whether the path exists, what a file
  * contains, which paths lead to the same file or folder, and the target of each link that the
  * compiler read.
  */
@@ -21,7 +21,7 @@
 /* Collects the reads of one compilation. Only one thread may use it at a time. */
 typedef struct kilni_reads kilni_reads;
 
-/* @name   of the program; may be NULL; must live as long as the reads
+/* @name   the program's name; may be NULL; must live as long as the reads
  * @words  the words to look for in the files
  */
 kiln_status kilni_reads_new(const char *name, const kilni_word_list *words,
@@ -32,48 +32,48 @@ void kilni_reads_free(kilni_reads **reads);
 void kilni_reads_note(kilni_reads *reads, const char *path);
 
 /* Records that the compilation queries a path without opening the file. A query of the folder that
- * PWD names is recorded only after kilni_reads_count_spelled_folder, which is for compilers that do
- * not themselves check whether PWD names the working directory. */
+ * PWD names is recorded only after kilni_reads_count_spelled_folder. That function is for compilers
+ * that do not themselves check whether PWD names the working directory. */
 void kilni_reads_note_facts(kilni_reads *reads, const char *path);
 void kilni_reads_count_spelled_folder(kilni_reads *reads);
 
-/* Call this for a compiler that may itself prepend the working directory to relative paths: see
+/* Call this for a compiler that might itself prepend the working directory to relative paths: see
  * working_folder.h. A query of the working directory by its absolute path is recorded as ".", so
- * that folders with equal contents share results. But if the compiler accesses an absolute path
- * within the directory, or the options name the directory or a folder above it, the result is valid
- * only in that directory.
+ * that folders with equal contents share results. In two cases, however, the result is valid only
+ * in that directory: the compiler accesses an absolute path within the directory, or the options
+ * name the directory or a folder above it.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the working directory has no path; KILN_E_NO_MEMORY. */
 kiln_status kilni_reads_count_working_folder(kilni_reads *reads);
 
-/* Call this after kilni_reads_count_working_folder. If the options contain the path in PWD, they
- * may make the compiler search that folder, so queries of the folder are then recorded like queries
- * of any other folder.
+/* Call this after kilni_reads_count_working_folder. Options that contain the path in PWD might make
+ * the compiler search that folder. So if @options contain it, queries of the folder are recorded
+ * like queries of any other folder.
  *
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_reads_see_options(kilni_reads *reads, const char *options);
 
-/* Records that the compilation opens a file, and may then ask for the file's path without links.
- * Compilers compare the two paths, to warn if a name differs only in case. So of the path without
- * links, only the last components are recorded, as many as the opened path has. Folders with equal
- * contents then share results. */
+/* Records that the compilation opens a file, and might then ask for the file's path without links.
+ * Compilers compare the two paths, to warn if a name differs only in case. So only the last
+ * components of the path without links are recorded, as many as the opened path has. Folders with
+ * equal contents then share results. */
 void kilni_reads_note_opened(kilni_reads *reads, const char *path);
 
 /* Record that the compilation reads a link, or resolves all links of a path. */
 void kilni_reads_note_link(kilni_reads *reads, const char *path);
 void kilni_reads_note_real_path(kilni_reads *reads, const char *path);
 
-/* Returns whether a path must not be recorded, because it is the compiler's own file, or because
+/* Returns true if a path must not be recorded, because it is the compiler's own file, or because
  * the key already contains it. */
 typedef bool kilni_reads_ignore_fn(const void *user, const char *path);
 void kilni_reads_ignore(kilni_reads *reads, kilni_reads_ignore_fn *ignore, const void *user);
 
-/* Records that the compilation writes, creates, renames or removes a file. The result of the
- * compilation then cannot be kept, unless the path is ignored. */
+/* Records that the compilation writes, creates, renames or removes a file. Unless the path is
+ * ignored, the result of the compilation cannot be kept. */
 void kilni_reads_note_change(kilni_reads *reads, const char *path);
 
-/* Records that the compilation did something that Kiln cannot check again, so that its result
- * cannot be kept.
+/* Records that the compilation did something that Kiln cannot check again. The result of the
+ * compilation then cannot be kept.
  *
  * @why  static text */
 void kilni_reads_fail(kilni_reads *reads, const char *why);
@@ -81,26 +81,26 @@ void kilni_reads_fail(kilni_reads *reads, const char *why);
 /* Returns the words that occur in the files that were read. */
 const kilni_words *kilni_reads_words(const kilni_reads *reads);
 
-/* Whether anything was recorded. */
+/* Returns true if anything was recorded. */
 bool kilni_reads_has_any(const kilni_reads *reads);
 
-/* Whether a file that was read mentions the folder of the program's name: see
+/* Returns true if a file that was read mentions the folder of the program's name: see
  * kilni_text_has_program_folder. */
 bool kilni_reads_mention_folder(const kilni_reads *reads);
 
-/* Whether a file was read from the folder of the program's name. */
+/* Returns true if a file was read from the folder of the program's name. */
 bool kilni_reads_use_folder(const kilni_reads *reads);
 
 /* Checks everything once more, after the compilation.
  *
- * @moves        whether the result would be the same if the program were in a different folder; if
- *               so, paths in the program's folder are stored relative to it, otherwise the result
+ * @moves        true if the result would be the same if the program were in a different folder;
+ *               paths in the program's folder are then stored relative to it; otherwise the result
  *               is valid only in that folder
  * @words        [in, out] the function adds the words that the files contain
  * @ret_encoded  [out] for kilni_reads_hold; freed by the caller, with kilni_text_done
  * @ret_why      [out] static text
  * Returns KILN_OK; KILN_MISS: something has changed since it was read; KILN_E_UNSUPPORTED: the
- * compilation did something that cannot be checked; both with the reason in @ret_why;
- * KILN_E_NO_MEMORY. Blocks: on reading files. */
+ * compilation did something that cannot be checked; KILN_E_NO_MEMORY. With KILN_MISS and
+ * KILN_E_UNSUPPORTED, @ret_why has the reason. Blocks: on reading files. */
 kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *words,
                                kilni_text *ret_encoded, const char **ret_why);

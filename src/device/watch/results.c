@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding begins with the version, u32, and the count of results, u32. For each result it
- * contains the sizes, u64 each, of its reads, folds, outputs and code, and then the reads, the
- * folds and the outputs. The code is in the payload. Version 1 had no folds. In version 2, the
- * reads did not record which folders are the same.
+ * The encoding begins with the version, u32, and the count of results, u32. Each result begins with
+ * the sizes, u64 each, of its reads, folds, outputs and code. The reads, the folds and the outputs
+ * follow. The code is in the payload. Version 1 had no folds. In version 2, the reads did not
+ * record which folders are the same.
  */
 #include "device/watch/results.h"
 

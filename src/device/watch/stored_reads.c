@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding is little-endian. It begins with whether the result is valid in any folder, u8, and
- * if not, the folder of the program's name. The count of reads, u32, and the reads follow. Each
- * read begins with the kind of look-up, u8, what was found, u8, whether the path is relative to the
- * folder of the name, u8, and the path. A link then has its target. A file has its size, u64, and
- * the BLAKE2b-256 of its content. A file or a folder has the index, u32, of the first read that led
- * to the same one.
+ * The encoding is little-endian. It begins with a u8 that is true if the result is valid in any
+ * folder. If it is not, the folder of the program's name follows. Next come the count of reads,
+ * u32, and the reads. Each read begins with the kind of look-up, u8; what was found, u8; whether
+ * the path is relative to the folder of the name, u8; and the path. For a link, its target follows.
+ * For a file, its size, u64, and the BLAKE2b-256 of its content follow. For a file or a folder, the
+ * index, u32, of the first read that led to the same one comes last.
  */
 #include "device/watch/stored_reads.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a compilation read, as an entry stores it: a header, then the reads in the order in which
- * the compiler looked the paths up.
+ * The form in which an entry stores what a compilation read. It begins with a header. The reads
+ * follow, in the order in which the compiler looked up the paths.
  */
 #pragma once
 
@@ -17,8 +17,8 @@
 
 enum { KILNI_READS_MAX = 16384 };
 
-/* All members are borrowed: in a read to be stored, from the caller; in a decoded read, from the
- * stored bytes. */
+/* All members are borrowed. In a read to be stored, they belong to the caller. In a decoded read,
+ * they point into the stored bytes. */
 typedef struct kilni_stored_read {
     kilni_lookup lookup;
     kiln_finding what;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Watches one compilation: what it reads, and the constants that it folds.
+ * Watches one compilation, to record what it reads and which constants it folds.
  */
 #pragma once
 
@@ -18,12 +18,13 @@ typedef struct kilni_watch {
     int cancel_state; /* of the thread, before the watch */
 } kilni_watch;
 
-/* From now on, everything that this thread, or a thread without a compilation, reads through a
- * watched library is recorded in @reads, and everything that it folds in @folds, which may be NULL.
- * Both are borrowed, and @watch must stay at its address, until the same thread calls
- * kilni_watch_end. That call marks the reads as unusable if some of them may have been missed.
- * Until that call, the thread cannot be cancelled, but a callback of the compiler may exit the
- * thread or throw an exception. So kilni_watch_end must be the thread's cleanup handler.
+/* Begins to watch this thread. From now on, @reads records everything that this thread, or a thread
+ * without a compilation, reads through a watched library. @folds, which may be NULL, records
+ * everything that these threads fold. Both are borrowed, and @watch must stay at its address, until
+ * the same thread calls kilni_watch_end. That call marks the reads as unusable if some of them
+ * might have been missed. Until that call, the thread cannot be cancelled. But a callback of the
+ * compiler can exit the thread or throw an exception, so kilni_watch_end must be the thread's
+ * cleanup handler.
  *
  * Returns KILN_OK; KILN_E_NO_MEMORY: the compilation is not watched. Blocks: on the loader. */
 kiln_status kilni_watch_begin(kilni_watch *watch, kilni_watched *library, kilni_reads *reads,

@@ -24,21 +24,21 @@ typedef struct import_slot {
     int math;         /* the function's number in math.h; -1: it is not listed there */
 } import_slot;
 
-/* Kept until the process ends, as the library is. */
+/* Kept until the process ends, like the library itself. */
 struct kilni_watched {
     const struct link_map *map;
     kilni_watched *next;
-    /* How often slots that had been overwritten were redirected again. A thread increments this
-     * before it writes a slot with release; are_in_place reads the slot with acquire. So a thread
-     * that sees the restored slot, and then reads this number, sees the increment. */
+    /* Counts how often overwritten slots were redirected again. A thread increments this before it
+     * writes a slot with release; are_in_place reads the slot with acquire. So a thread that sees
+     * the restored slot, and then reads this number, sees the increment. */
     _Atomic uint64_t restored_count;
     size_t count;
     import_slot imports[];
 };
 
-/* Guards the list of libraries. A thread must not call the loader while it holds this lock, because
- * a thread that holds the loader's lock may be about to fork, and the fork handler takes this
- * lock. */
+/* Guards the list of libraries. A thread must not call the loader while it holds this lock. The
+ * reason is that the thread with the loader's lock might be about to fork, and the fork handler
+ * takes this lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_watched *libraries;
 
@@ -87,9 +87,9 @@ static const struct link_map *map_of(const void *address)
     return address && dladdr1(address, &unused, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
-/* Whether Kiln may replace what a slot contains. It may replace NULL, a function of that name, or
- * an address in the library itself, which makes the loader look up the function. Anything else
- * means that a different tool has redirected the slot. */
+/* Returns 1 if Kiln is allowed to replace the content of a slot. The content can be NULL, a
+ * function with the import's name, or an address in the library itself, which makes the loader look
+ * up the function. Any other content means that a different tool has redirected the slot. */
 static int may_replace(const struct link_map *map, const import_slot *p, const void *address)
 {
     const struct link_map *owner = map_of(address);
@@ -98,9 +98,9 @@ static int may_replace(const struct link_map *map, const import_slot *p, const v
 
 /* ---- functions that fold constants ---- */
 
-/* Returns the function that the library's first call through a slot would reach. On x86-64, calls
- * through a slot that the loader has not filled yet, which makes the loader fill it. On other
- * processors, asks the loader for the function. */
+/* Returns the function that the library's first call through a slot would reach. If the loader has
+ * not filled the slot yet, calls through the slot on x86-64, which makes the loader fill it. On
+ * other processors, asks the loader for the function. */
 static void *find_function(const struct link_map *map, const import_slot *p)
 {
     void *address = get(p);
@@ -117,10 +117,9 @@ static void *find_function(const struct link_map *map, const import_slot *p)
 #endif
 }
 
-/* Finds and records the function that a slot's replacement must call. The replacement calls it, and
- * so does the later check whether its results are still the same. So the function must be known
- * before the slot is redirected. Another thread may already have found the function and redirected
- * the slot. */
+/* Finds and records the function that a slot's replacement must call. Later, Kiln calls the same
+ * function to check whether its results have changed. So the function must be known before the slot
+ * is redirected. Another thread might already have found the function and redirected the slot. */
 static int find_math(const struct link_map *map, const import_slot *p)
 {
     if (get(p) == p->function) {
@@ -150,8 +149,8 @@ typedef struct replacement {
     int is_done;
 } replacement;
 
-/* Stores the replacement in the slot, unless the slot has changed meanwhile. The loader may have
- * made a filled slot read-only. */
+/* Stores the replacement in the slot, unless the slot has changed meanwhile. If the loader has
+ * filled the slot, it might have made the slot read-only. */
 static int replace(const replacement *r)
 {
     const import_slot *p = r->p;
@@ -181,9 +180,9 @@ static int redirect_slot(const struct link_map *map, const import_slot *p)
         if (!may_replace(map, p, before)) {
             return 0;
         }
-        /* The process may have a second copy of Kiln, which must not make the page read-only in
-         * between. The only lock that all copies share is the one that the loader holds during
-         * dl_iterate_phdr. */
+        /* If the process has a second copy of Kiln, that copy must not make the page read-only in
+         * the meantime. The only lock that all copies share is the lock that the loader holds
+         * during dl_iterate_phdr. */
         replacement r = {.p = p, .before = before};
         dl_iterate_phdr(replace_once, &r);
         if (!r.is_done) {
@@ -209,7 +208,7 @@ typedef struct collection {
     const kilni_symbols *of;
     kilni_watched *library;
     int with_math;
-    size_t room; /* imports beyond it are only counted */
+    size_t room; /* imports for which there is no room are only counted */
 } collection;
 
 static void collect_import(void *user, const ElfW(Sym) * symbol, const char *name, uintptr_t *slot)
@@ -267,7 +266,7 @@ static int imports_unobserved(const kilni_symbols *of, int with_math)
 
 /* ---- watching a library ---- */
 
-/* Keeps an object loaded until the process ends. The program itself always stays loaded. */
+/* Keeps an object loaded until the process ends. The program itself stays loaded in any case. */
 static int keep_loaded(const struct link_map *map)
 {
     if (!map || !map->l_name || map->l_name[0] == '\0') {
@@ -299,7 +298,7 @@ static kilni_watched *find_library(const struct link_map *map)
 }
 
 /* Adds a library to the list, and returns it. If another thread has added the library meanwhile,
- * frees @made and returns the one in the list. */
+ * frees @made and returns the library that is in the list. */
 static kilni_watched *add_library(kilni_watched *made)
 {
     pthread_mutex_lock(&lock);
@@ -373,7 +372,8 @@ kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, co
                : KILN_E_UNSUPPORTED;
 }
 
-/* The mark is read first, so that the count differs from it if any slot is restored afterwards. */
+/* Reads the mark first. If any slot is restored afterwards, the count then differs from the
+ * mark. */
 kiln_status kilni_watched_restore(kilni_watched *library, uint64_t *ret_mark)
 {
     for (;;) {

@@ -32,9 +32,9 @@ static bool begins_with(const char *at, const char *end, const char *word)
 }
 
 /* Skips a line splice: a backslash and a newline, with or without blanks between them. Returns @at
- * if there is none. Up to C++14 the backslash may be written as a trigraph. Compilers differ in how
- * they treat a carriage return without a newline, so a text that contains one is refused as a
- * whole. */
+ * if no line splice is there. Up to C++14, the backslash can be written as a trigraph. Compilers
+ * differ in how they treat a carriage return without a newline, so a text that contains one is
+ * refused as a whole. */
 static const char *skip_splice(const char *at, const char *end)
 {
     const bool is_trigraph = begins_with(at, end, "?\?/");
@@ -63,7 +63,7 @@ static const char *skip_splices(const char *at, const char *end)
 /* ---- names ---- */
 
 /* Returns a set in which bit n is set if all characters of the name occur in word n. For most names
- * the set is empty, so this saves the comparisons. */
+ * the set is empty. Such a name need not be compared with any word. */
 static uint32_t words_of_same_characters(const scanner *s, const char *name, size_t length)
 {
     uint32_t found = UINT32_MAX;
@@ -138,9 +138,10 @@ static const char *scan_name(scanner *s, const char *at)
 
 /* ---- assembly, and pragmas that name files ---- */
 
-/* Returns what the name after a dot may mean to an assembler: KILNI_SEEN_ASSEMBLY_FILE for a
- * directive that reads a file or that can assemble such a directive; KILNI_SEEN_OPEN_STRING for the
- * beginning of such a directive at the end of a string; else 0. Assemblers ignore case. */
+/* Returns what the name after a dot might mean to an assembler. KILNI_SEEN_ASSEMBLY_FILE is a
+ * directive that reads a file, or that can assemble such a directive. KILNI_SEEN_OPEN_STRING is the
+ * beginning of such a directive at the end of a string. 0 is anything else. Assemblers ignore
+ * case. */
 static uint32_t directive_after_dot(const char *at, const char *end)
 {
     static const char *const directives[] = {"incb", "incl", "macr", "irp"};
@@ -167,8 +168,8 @@ static uint32_t directive_after_dot(const char *at, const char *end)
     return found;
 }
 
-/* Whether the dot before @next stands alone: it is not part of a name, a number or an ellipsis. The
- * # operator can turn such a dot into a string. */
+/* Returns true if the dot before @next is not part of a name, a number or an ellipsis. The #
+ * operator can turn such a dot into a string. */
 static bool is_lone_dot(const scanner *s, const char *next)
 {
     const bool has_next = next < s->end && (is_name_character(*next) || *next == '.');
@@ -280,7 +281,7 @@ void kilni_words_add(kilni_words *to, const kilni_words *from)
     }
 }
 
-/* Whether some piece has two letters or more. */
+/* Returns true if at least one piece has two letters or more. */
 static bool has_long_piece(const kilni_pasted_names *pieces, const char *word)
 {
     for (size_t b = 0; word[b]; b++) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Searches texts for words by which they obtain a time, read a file, or obtain a file's path. All
- * texts of a compilation are searched, including comments, strings and branches that are not taken.
- * A word also counts as found if ## can assemble it from names in the texts. A one-letter name in a
- * file that the compiler read counts as a piece of a word only if the file also contains a longer
- * piece of that word, because any large set of headers contains every letter as a name.
+ * Searches texts for words with which a text can obtain a time, read a file, or obtain a file's
+ * path. All texts of a compilation are searched, including comments, strings and branches that are
+ * not taken. A word also counts as found if ## can assemble it from names in the texts. A
+ * one-letter name in a file that the compiler read counts as a piece of a word only if the file
+ * also contains a longer piece of that word. The reason is that any large set of headers contains
+ * every letter as a name.
  */
 #pragma once
 
@@ -16,11 +17,12 @@
 
 enum { KILNI_WORDS_MAX = 28 };
 
-/* Bits of a set for properties of any text, in addition to those for words. */
+/* Bits of a set, in addition to those of the words. Each stands for a property that any text can
+ * have. */
 #define KILNI_SEEN_PRAGMA_STRING (UINT32_C(1) << 28) /* a #pragma that has a string */
 #define KILNI_SEEN_ASSEMBLY_FILE (UINT32_C(1) << 29) /* .incbin, .include, .macro or .irp */
-/* A string that may contain the beginning of one of these directives, or one of them in escape
- * sequences; or a dot that may become such a string. */
+/* A string that might contain the beginning of one of these directives, or one of them in escape
+ * sequences. Also a dot that might become such a string. */
 #define KILNI_SEEN_OPEN_STRING (UINT32_C(1) << 30)
 /* A carriage return without a newline after it: some compilers treat it as a newline, or as a part
  * of a line splice. This bit applies to every list of words. */
@@ -30,9 +32,9 @@ enum { KILNI_WORDS_MAX = 28 };
 typedef struct kilni_word_list {
     const char *const *words;
     size_t count;
-    size_t pasted_count; /* ## may also assemble words, but only the first pasted_count of them */
-    uint32_t of_pragmas; /* words that count only in a #pragma line, unless the texts contain one of
-                            pragma_operators */
+    size_t pasted_count; /* ## can assemble only the first pasted_count of the words */
+    uint32_t of_pragmas; /* words that count only in a #pragma line, unless the texts contain a word
+                            of pragma_operators */
     uint32_t pragma_operators; /* words that let macros make a #pragma */
     uint32_t also;             /* additional bits that count */
 } kilni_word_list;
@@ -40,7 +42,7 @@ typedef struct kilni_word_list {
 /* The words that were found. All members except the list begin as zero. */
 typedef struct kilni_words {
     const kilni_word_list *list;
-    uint32_t found;  /* words of which one text contains all characters */
+    uint32_t found;  /* words that one of the texts contains, whole or in pieces that ## can join */
     uint32_t beside; /* words of pragmas, in lines of any kind */
     bool pastes;     /* a text contains ## */
     kilni_pasted_names pieces[KILNI_WORDS_MAX];
@@ -58,8 +60,8 @@ void kilni_words_add(kilni_words *to, const kilni_words *from);
 /* Returns the set of words that occur, or that ## can assemble from names that occur. */
 uint32_t kilni_words_found(const kilni_words *words);
 
-/* __DATE__, __TIME__ and __TIMESTAMP__: each compilation of a text that contains one of them has a
- * different result. */
+/* The words __DATE__, __TIME__ and __TIMESTAMP__. If a text contains one of them, each compilation
+ * of the text has a different result. */
 extern const kilni_word_list kilni_clock_words;
 
 /* Returns a static text that says why the result of texts with clock words cannot be kept, or NULL

@@ -45,7 +45,7 @@ void kilni_working_folder_done(kilni_working_folder *folder)
     *folder = (kilni_working_folder){0};
 }
 
-/* Whether the path lies in the folder, and is not the folder itself. */
+/* Returns true if the path lies in the folder, and is not the folder itself. */
 static bool is_below(const char *folder, const char *path)
 {
     const size_t length = folder ? strlen(folder) : 0;
@@ -61,7 +61,8 @@ bool kilni_working_folder_contains(const kilni_working_folder *folder, const cha
 
 /* ---- options ---- */
 
-/* Whether a component of a path equals this name. Dots at the end of the component are ignored. */
+/* Returns true if a component of a path equals this name. Dots at the end of the component are
+ * ignored. */
 static bool has_name(const char *path, const char *name, size_t length)
 {
     for (const char *at = path; (at = strchr(at, '/')) != NULL;) {
@@ -77,8 +78,8 @@ static bool has_name(const char *path, const char *name, size_t length)
     return false;
 }
 
-/* Whether a word of the options, which may end with a path, may name the folder or a folder above
- * it. */
+/* Returns true if a word of the options might name the folder or a folder above it. The word can be
+ * an option that ends with a path. */
 static bool names_folder_above(const char *folder, const char *word, size_t length)
 {
     size_t end = length;
@@ -96,8 +97,8 @@ static bool names_folder_above(const char *folder, const char *word, size_t leng
 
 static bool names_folder(const char *folder, const char *options)
 {
-    /* If the folder's path contains one of these characters, it may be spread over several
-     * words. */
+    /* If the folder's path contains one of these characters, the options might contain the path
+     * spread over several words. */
     if (!folder || strpbrk(folder, KILNI_OPTION_BLANKS "\"'\\")) {
         return folder != NULL;
     }

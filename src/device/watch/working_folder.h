@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds uses of the working directory by compilers that prepend it to relative paths, and assume
- * without a query that it and the folders above it exist. Results of such a compiler may depend on
- * the names of these folders.
+ * Finds uses of the working directory by compilers that prepend it to relative paths. These
+ * compilers assume, without a query, that the directory and the folders above it exist. So their
+ * results might depend on the names of these folders.
  */
 #pragma once
 
@@ -19,12 +19,12 @@ typedef struct kilni_working_folder {
 kiln_status kilni_working_folder_find(kilni_working_folder *ret_folder);
 void kilni_working_folder_done(kilni_working_folder *folder);
 
-/* Whether an absolute path leads into the working directory. */
+/* Returns true if an absolute path leads into the working directory. */
 bool kilni_working_folder_contains(const kilni_working_folder *folder, const char *path);
 
-/* Whether options may name the working directory or a folder above it, other than as ".". Such
- * compilers search a folder only once, and recognize a folder that they know by its name. Returns
- * true if in doubt.
+/* Returns true if options might name the working directory or a folder above it, other than as ".",
+ * or if this is in doubt. A compiler of this kind searches a folder only once, and recognizes the
+ * folder by its name.
  *
  * @options  without quotes */
 bool kilni_working_folder_is_named(const kilni_working_folder *folder, const char *options);
