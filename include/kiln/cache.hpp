@@ -10,7 +10,7 @@
  *
  * A build that throws kiln::error has failed, and all threads that wait for it get that error. Any
  * other exception reaches only the thread that built, and one of the waiting threads builds
- * instead. Without exceptions, a build returns the status that it failed with.
+ * instead. Without exceptions, a build that fails returns the status of the failure.
  *
  * Pins, watches and pending answers may outlive the cache; sections, tickets and listeners must
  * not.
@@ -44,7 +44,7 @@ enum class policy : std::uint32_t {
 
 /* The answers to a reservation: kiln_outcome. */
 enum class outcome : std::int32_t {
-    none = 0, /* the wait timed out, or no ticket was wanted; without exceptions also: the call
+    none = 0, /* the wait timed out, or no ticket was wanted; without exceptions, also if the call
                  failed */
     hit = KILN_HIT,
     owner = KILN_OWNER,
@@ -59,8 +59,8 @@ enum class abandonment : std::int32_t {
     unshareable = KILN_ABANDON_UNSHAREABLE
 };
 
-/* Reports, by one load, whether an object is still in its cache. Does not keep the object alive. A
- * default-constructed watch is not live. */
+/* Reports whether an object is still in its cache. This costs one load. Does not keep the object
+ * alive. A default-constructed watch is not live. */
 class watch
 {
   public:
@@ -71,7 +71,7 @@ class watch
     {
     }
 
-    /* Returns whether the object is still in the cache. */
+    /* Returns true if the object is still in the cache. */
     bool is_live() const noexcept
     {
         return kiln_watch_is_live(held_.get()) != 0;
@@ -81,7 +81,7 @@ class watch
     detail::owner<kiln_watch, kiln_watch_free> held_;
 };
 
-/* A hold on an object, which lives until its last pin is destroyed. A copy is a further hold; an
+/* A hold on an object, which lives until its last pin is destroyed. A copy is one more hold; an
  * empty pin holds nothing. */
 template <typename T> class pin
 {
@@ -154,7 +154,7 @@ template <typename T> class pin
     kiln_pin *held_;
 };
 
-/* The result of a build: an object, or the status that the build failed with. */
+/* The result of a build: an object, or the status of the failed build. */
 template <typename T, typename Deleter = std::default_delete<T>> struct built {
     using pointer = std::unique_ptr<T, Deleter>;
 
@@ -198,7 +198,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         other.held_ = nullptr;
     }
 
-    /* Abandons the ticket that this object had, so that a waiting thread builds instead. */
+    /* Abandons the ticket that this object had before. A waiting thread then builds instead. */
     ticket &operator=(ticket &&other) noexcept
     {
         ticket taken(std::move(other));
@@ -219,8 +219,8 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         return held_ != nullptr;
     }
 
-    /* Ends the ticket with its object, which the cache owns from then on. If @made has no object,
-     * the ticket ends as a failure. */
+    /* Ends the ticket with the object that was built. The cache then owns the object. If @made has
+     * no object, the ticket ends as a failure. */
     pin<T> fulfil(built<T, Deleter> made)
     {
         if (!made.object) {
@@ -279,10 +279,10 @@ class pending_answer
         return static_cast<bool>(held_);
     }
 
-    /* Registers a function to be called once: immediately if the answer is already known; otherwise
-     * when the answer becomes known, on a thread that ends a build, or when this object is
-     * destroyed before that. If the function throws, the program terminates. At most one function
-     * can be registered. */
+    /* Registers a function that is called once. If the answer is already known, it is called
+     * immediately. Otherwise it is called when the answer becomes known, on a thread that ends a
+     * build; or when this object is destroyed before that. If the function throws, the program
+     * terminates. At most one function can be registered. */
     kiln::status notify(std::function<void()> on_answer)
     {
         std::unique_ptr<std::function<void()>> kept(
@@ -315,7 +315,7 @@ class pending_answer
 
 template <typename T, typename Deleter> struct reservation;
 
-/* The answer for a key that another caller is building, which cache::reserve returns with
+/* The answer for a key that another caller is building. cache::reserve returns it with
  * KILN_RESERVE_PENDING. */
 template <typename T, typename Deleter = std::default_delete<T>>
 class pending : public detail::pending_answer
@@ -325,8 +325,9 @@ class pending : public detail::pending_answer
 
     pending() = default;
 
-    /* Waits for the answer: hit; owner, if the other build ended without an object, and this caller
-     * must build; or bypass. Returns none if the wait timed out; the answer is then still pending.
+    /* Waits for the answer: hit, owner or bypass. Owner means that the other build ended without an
+     * object, so this caller must build. Returns none if the wait timed out; the answer is then
+     * still pending.
      *
      * @wait_ns  how long to wait; 0: without limit; or KILN_NO_WAIT */
     reservation<T, Deleter> wait(std::uint64_t wait_ns = 0) const
@@ -338,7 +339,8 @@ class pending : public detail::pending_answer
     }
 };
 
-/* An answer. It has a pin with hit, a ticket with owner, and a pending answer with pending. */
+/* An answer. The outcome hit comes with a pin, owner with a ticket, and pending with a pending
+ * answer. */
 template <typename T, typename Deleter = std::default_delete<T>> struct reservation {
     /* Takes ownership of what the answer has. */
     explicit reservation(const kiln_reservation &taken) noexcept
@@ -372,7 +374,8 @@ class listener
     listener(const listener &) = delete;
     listener &operator=(const listener &) = delete;
 
-    /* Stops listening. When it returns, the function is not running on another thread. */
+    /* Stops listening. When the destructor returns, the function is not running on another thread.
+     */
     ~listener()
     {
         kiln_cache_unlisten(cache_, id_);
@@ -389,8 +392,8 @@ class listener
     std::uint64_t id_;
 };
 
-/* A cache of live objects of one type. Any thread may use it. Deleter, which has no state, destroys
- * an object. */
+/* A cache of live objects of one type. Any thread may use it. Deleter destroys an object, and has
+ * no state. */
 template <typename T, typename Deleter = std::default_delete<T>> class cache
 {
   public:
@@ -400,7 +403,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
 
     /* Creates a cache.
      *
-     * @bounds  the constructor sets its members destroy and user */
+     * @bounds  the constructor overwrites the members destroy and user */
     explicit cache(kiln_cache_params bounds = params<kiln_cache_params>())
     {
         bounds.destroy = destroy;
@@ -441,7 +444,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return pin<T>(held);
     }
 
-    /* Asks for a key. The answer is hit, owner or bypass; none if the wait timed out.
+    /* Asks for a key. The answer is hit, owner or bypass, or none if the wait timed out.
      *
      * @bytes    expected size, reserved immediately; 0: not known yet
      * @wait_ns  how long to wait for a build by another caller; 0: without limit; or KILN_NO_WAIT
@@ -457,7 +460,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
     }
 
     /* Does the same as the other reserve, with flags. With KILN_RESERVE_PENDING, the call does not
-     * wait for builds, and the answer may be pending. With KILN_RESERVE_NO_TICKET, the answer is
+     * wait for builds, and the answer can be pending. With KILN_RESERVE_NO_TICKET, the answer is
      * none if the key is absent. */
     reservation<T, Deleter> reserve(const key &wanted, const kiln_reserve_params &options)
     {
@@ -470,7 +473,8 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
 
     /* ---- look up ---- */
 
-    /* Returns a hold on an object that is ready; empty if it is not. Never waits for a build. */
+    /* Returns a hold on an object, or an empty pin if the key is not ready. Never waits for a
+     * build. */
     pin<T> find(const key &wanted) const
     {
         kiln_pin *held = nullptr;
@@ -478,7 +482,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return pin<T>(held);
     }
 
-    /* Finds several keys, as kiln_cache_pin_many does.
+    /* Looks up several keys, as kiln_cache_pin_many does.
      *
      * @first, @last  iterators over keys
      * @found         an output iterator, which receives a pin<T> for each key, in the order of the
@@ -569,14 +573,14 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
 
     /* ---- control ---- */
 
-    /* Sets the cost of a miss of this key from now on. Returns miss if the key is not ready. */
+    /* Sets the cost of future misses of this key. Returns miss if the key is not ready. */
     status set_cost(const key &wanted, std::uint64_t cost_ns)
     {
         return detail::check(kiln_cache_set_cost(cache_.get(), wanted.get(), cost_ns));
     }
 
-    /* Changes the capacity. Each limit may be KILN_UNLIMITED; 0 for either clears and disables the
-     * cache. */
+    /* Changes the capacity. Each limit may be KILN_UNLIMITED; if either limit is 0, the call clears
+     * and disables the cache. */
     status set_capacity(std::uint64_t max_bytes, std::uint64_t max_entries)
     {
         return detail::check(kiln_cache_set_capacity(cache_.get(), max_bytes, max_entries));
@@ -644,7 +648,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
     }
 
   private:
-    /* How many keys the engine looks up at a time. */
+    /* The number of keys that the engine looks up at a time. */
     static constexpr std::size_t at_once = 16;
 
     /* Takes keys from a range until the range ends or @wanted is full. Returns the number of keys.
@@ -705,8 +709,8 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return code < 0 ? code : KILN_E_BUILD;
     }
 
-    /* Runs a build. Exceptions other than kiln::error pass through the cache, which then ends the
-     * flight. */
+    /* Runs a build. If an exception other than kiln::error passes through the cache, the cache ends
+     * the flight. */
     template <typename Build>
     static kiln_status run(void *user, const kiln_key *, kiln_built *ret_built,
                            kiln_error *described)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads settings from the environment, in one of three profiles: with the variables, units and
+ * Reads settings from the environment. There are three profiles, with the variables, units and
  * defaults of Kiln itself, of SYCL's runtimes, or of oneDNN. The library reads no other settings
  * from the environment, except the variable of kiln/constant.h. A caller that wants these settings
- * reads them here, and passes on the result:
+ * reads them with this header, and passes the result to other calls:
  *
  *     kiln_config_from_profile(KILN_PROFILE_KILN, NULL, NULL, &config);
  *
@@ -39,8 +39,8 @@ typedef struct kiln_config {
     /* What is kept on disk. */
     const char *location; /* for kiln_store_open; NULL: nothing is kept on disk */
     const char *dir; /* the location, even if nothing is kept there; NULL: it is unknown. It is an
-                        absolute path, or that path's URL if the path contains a '|', which would
-                        make it a chain, or KILN_PERSISTENT_DEFAULT_DIR. If KILN_DIR is a URL or a
+                        absolute path or KILN_PERSISTENT_DEFAULT_DIR. If the path contains a '|',
+                        dir is its URL, because a '|' would make a chain. If KILN_DIR is a URL or a
                         chain, dir is the value of KILN_DIR */
     uint64_t max_bytes; /* how much may be kept there; 0: nothing; or KILN_UNLIMITED */
     /* The smallest and largest device image that is kept on disk, in bytes. With KILN_PROFILE_SYCL:
@@ -52,31 +52,32 @@ typedef struct kiln_config {
     int readonly;  /* KILN_READONLY */
     int disabled;  /* KILN_DISABLE */
     int helper;    /* KILN_HELPER; 1 by default. If 0, no process is started for expensive captures,
-                      and requests wait for `kiln capture` */
+                      and capture requests wait for `kiln capture` */
     int last_miss; /* KILN_LAST_MISS: the store keeps the last key that it did not have, for `kiln
                       why` (KILN_STORE_NOTE_MISSES) */
     const char *tool; /* KILN_TOOL: the path of the `kiln` tool, as set by `kiln run`; NULL: none */
-    const char *trace;     /* KILN_TRACE: a file, or "-" for stderr; NULL: none. "-" if only
-                              SYCL_CACHE_TRACE is set */
+    const char *trace;     /* KILN_TRACE: a file, or "-" for stderr; NULL: none. If only
+                              SYCL_CACHE_TRACE is set, it is "-" */
     uint32_t trace_events; /* SYCL_CACHE_TRACE: KILN_TRACE_… or-ed; 0 in the other profiles */
     const char *stats; /* KILN_STATS: a file to which each process adds its counters; NULL: none */
     /* KILN_SIGNING_KEY_FILE, or its older name KILN_KEY_FILE: the file of the store's signing key;
-     * NULL: none. The value is kept as given, even if it is empty: a store whose key file can't be
-     * used is not opened, so a wrong value never makes a store accept unsigned entries. */
+     * NULL: none. The value is kept as given, even if it is empty. A store whose key file can't be
+     * used is not opened. So a wrong value never makes a store accept unsigned entries. */
     const char *key_file;
     /* KILN_KEY_ENV: names of further variables that decide what a build yields, terminated by NULL.
      * A trailing '*' matches any ending. */
     const char *const *key_variables;
     /* A line for each wrong value, such as "KILN_MAX_SIZE=3X: …"; terminated by NULL. */
     const char *const *warnings;
-    /* KILN_HTTP_TOKEN_FILE; REDISCLI_AUTH; KILN_SECRET_KEY_FILE; AWS_ACCESS_KEY_ID,
-     * AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_SHARED_CREDENTIALS_FILE, and AWS_REGION or
-     * AWS_DEFAULT_REGION. The files of trusted keys are KILN_ROOTS_TRUSTED_KEYS, and
-     * kiln/trusted-keys in XDG_CONFIG_HOME or else in HOME's .config. Never NULL. */
+    /* The credentials in these variables: KILN_HTTP_TOKEN_FILE, REDISCLI_AUTH,
+     * KILN_SECRET_KEY_FILE, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN,
+     * AWS_SHARED_CREDENTIALS_FILE, and AWS_REGION or AWS_DEFAULT_REGION. The files of trusted keys
+     * are KILN_ROOTS_TRUSTED_KEYS, and kiln/trusted-keys in the folder XDG_CONFIG_HOME or, if that
+     * is not set, in .config in the folder HOME. Never NULL. */
     const kiln_store_credentials *credentials;
 } kiln_config;
 
-/* Root's file of trusted keys. */
+/* The path of root's file of trusted keys. */
 #define KILN_ROOTS_TRUSTED_KEYS "/etc/kiln/trusted-keys"
 
 /* The events in kiln_config.trace_events. */
@@ -88,12 +89,12 @@ enum {
 };
 
 /* Returns the value of a variable, or NULL if it isn't set. The value must stay valid until the
- * call that looks it up returns. */
+ * call that made the look-up returns. */
 typedef const char *(*kiln_lookup_fn)(void *user, const char *name);
 
 /* Selects variables, units and defaults. All profiles also read KILN_READONLY, KILN_DISABLE,
  * KILN_HELPER, KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_SIGNING_KEY_FILE, KILN_KEY_ENV,
- * KILN_LAST_MISS, and those of kiln_config.credentials. */
+ * KILN_LAST_MISS, and the variables of kiln_config.credentials. */
 typedef enum kiln_profile {
     KILN_PROFILE_KILN = 0, /* KILN_DIR, KILN_MAX_SIZE */
     /* SYCL_CACHE_…, SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD, SYCL_PROGRAM_…_OPTIONS */
@@ -116,7 +117,7 @@ KILN_API const char *kiln_profile_name(uint32_t profile);
 KILN_API kiln_status kiln_profile_parse(const char *text, uint32_t *ret_profile);
 
 /* Reads the configuration. If a value is wrong, the default is used, and a line of
- * kiln_config.warnings names the value. An empty value means the same as none, except for
+ * kiln_config.warnings names the value. An empty variable counts as unset, except for
  * KILN_SIGNING_KEY_FILE and KILN_KEY_FILE.
  *
  * @profile     a kiln_profile
@@ -124,8 +125,8 @@ KILN_API kiln_status kiln_profile_parse(const char *text, uint32_t *ret_profile)
  *              returns it
  * @user        passed to @lookup; may be NULL
  * @ret_config  [out] to be freed with kiln_config_free
- * Returns KILN_OK; KILN_E_INVALID: NULL, or an unknown profile; KILN_E_NO_MEMORY. Threads: any that
- * may read the environment. Blocks: never. */
+ * Returns KILN_OK; KILN_E_INVALID: NULL, or an unknown profile; KILN_E_NO_MEMORY. Threads: any,
+ * while no thread changes the environment. Blocks: never. */
 KILN_API kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, void *user,
                                               kiln_config **ret_config);
 
@@ -139,8 +140,8 @@ KILN_API void kiln_config_free(kiln_config **config);
 /* Fills the parameters of the store at kiln_config.location: size, layout, policy, age, flags, key
  * file and credentials. The caller sets the log.
  *
- * @ret_params  [in, out] with its struct_size set; the call fills the fields that it covers; its
- *              texts are valid as long as @config is
+ * @ret_params  [in, out] the caller sets its struct_size; the call fills the fields that this size
+ *              covers; the texts are valid as long as @config is
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_store(const kiln_config *config,
                                            kiln_store_params *ret_params);
@@ -148,16 +149,17 @@ KILN_API kiln_status kiln_config_get_store(const kiln_config *config,
 /* Fills the parameters of kiln_cache_new: bounds, policy, and whether failures are kept or the
  * cache is disabled. The caller sets the destroy function.
  *
- * @ret_params  [in, out] with its struct_size set; the call fills the fields that it covers
+ * @ret_params  [in, out] the caller sets its struct_size; the call fills the fields that this size
+ *              covers
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_memory(const kiln_config *config,
                                             kiln_cache_params *ret_params);
 
-/* Fills those parameters of a program context that the environment decides: bounds, policy and
- * flags of the programs map, image sizes, replaced and appended options, and with KILN_PROFILE_SYCL
- * the rules. All other fields stay as they are.
+/* Fills the parameters of a program context that come from the environment: bounds, policy and
+ * flags of the programs map, image sizes, replaced and appended options and, with
+ * KILN_PROFILE_SYCL, the rules. All other fields stay as they are.
  *
- * @params  [in, out] with its struct_size set; its texts are valid as long as @config is
+ * @params  [in, out] the caller sets its struct_size; the texts are valid as long as @config is
  * Returns KILN_OK; KILN_E_INVALID: NULL. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_programs(const kiln_config *config,
                                               kiln_program_context_params *params);

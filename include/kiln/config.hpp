@@ -51,7 +51,7 @@ class config
         return path ? path : "";
     }
 
-    /* Returns the parameters of the store at that location; their texts are valid as long as this
+    /* Returns the parameters of the store at location(). Their texts are valid as long as this
      * object is. */
     kiln_store_params store() const
     {
@@ -60,7 +60,7 @@ class config
         return filled;
     }
 
-    /* Opens the configured store; returns an empty one if nothing is kept on disk. */
+    /* Opens the configured store. Returns an empty store if nothing is kept on disk. */
     kiln::store open_store() const
     {
         return location().empty() ? kiln::store() : kiln::store(location(), store());
@@ -94,8 +94,8 @@ class config
     detail::owner<kiln_config, kiln_config_free> config_;
 };
 
-/* Returns what the environment decides about programs; the texts are valid as long as @config is.
- */
+/* Returns the parameters of programs that the environment sets. The texts are valid as long as
+ * @config is. */
 inline kiln_program_context_params program_params(const config &config)
 {
     kiln_program_context_params filled = params<kiln_program_context_params>();

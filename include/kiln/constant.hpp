@@ -51,11 +51,12 @@ inline std::size_t size_of_mib(std::uint64_t mib)
 
 /* ---- SYCL's devices ---- */
 
-/* Tells the compiler that get_native<…> is a template; argument-dependent look-up finds SYCL's. */
+/* Tells the compiler that get_native<…> is a template. Argument-dependent look-up finds SYCL's
+ * function. */
 template <int> void get_native();
 
-/* SYCL's enumeration of backends, obtained from a class that has get_backend() as sycl::device
- * does. */
+/* SYCL's enumeration of backends. It is obtained from any class that has get_backend(), such as
+ * sycl::device. */
 template <typename Device>
 using sycl_backend = decltype(std::declval<const Device &>().get_backend());
 
@@ -95,7 +96,7 @@ inline const void *native_pointer(int native, int backend) noexcept
                                           static_cast<std::uintptr_t>(native) + 1);
 }
 
-/* Returns a device's handle if the device belongs to the backend Which; otherwise null. */
+/* Returns the handle of a device if the device belongs to the backend Which; otherwise null. */
 template <typename Which, typename Device>
 auto native_of(const Device &dev, int)
     -> decltype(native_pointer(get_native<Which::template value<sycl_backend<Device>>()>(dev), 0))
@@ -119,7 +120,7 @@ template <typename Which, typename Device> const void *native_of(const Device &,
 namespace interop
 {
 
-/* Returns the handle by which Kiln identifies a sycl::device, or an object of another class that
+/* Returns the handle by which Kiln identifies a sycl::device, or an object of any other class that
  * has get_backend() and get_native<backend>() as in SYCL. Copies of a device have the same handle.
  * Returns null if the device's backend is not OpenCL, Level Zero or CUDA, or if the program has not
  * included SYCL's header for that backend. */
@@ -149,7 +150,7 @@ class constant_buffer_t
     constant_buffer_t(const constant_buffer_t &) = delete;
     constant_buffer_t &operator=(const constant_buffer_t &) = delete;
 
-    /* Returns the memory; for memory of a device, what its allocator returned. */
+    /* Returns the memory. For the memory of a device, this is what its allocator returned. */
     template <typename T> T *data() const noexcept
     {
         return static_cast<T *>(data_);
@@ -161,8 +162,8 @@ class constant_buffer_t
         return size_;
     }
 
-    /* Called after the buffer was removed from the cache, for any reason. A class that has handles
-     * to the buffer releases them here. If this throws, the program terminates. */
+    /* Called after the buffer was removed from the cache, for any reason. A derived class that has
+     * handles to the buffer releases them here. If this function throws, the program terminates. */
     virtual void notify_evict()
     {
     }
@@ -176,8 +177,8 @@ class constant_buffer_t
     std::size_t size_;
 };
 
-/* A buffer whose memory comes from functions of a backend. The allocator, which must not be null
- * and has retain() and release(), is retained as long as the buffer lives; the engine is copied. */
+/* A buffer whose memory comes from functions of a backend. The allocator must not be null, and must
+ * have retain() and release(). It is retained as long as the buffer lives. The engine is copied. */
 template <typename Engine, typename Allocator>
 class device_constant_buffer_t : public constant_buffer_t
 {
@@ -185,8 +186,8 @@ class device_constant_buffer_t : public constant_buffer_t
     using malloc_func_t = void *(*)(std::size_t, const Engine &, const Allocator *);
     using free_func_t = void (*)(void *, const Engine &, const Allocator *);
 
-    /* Allocates the memory. Throws if malloc_func returns null; without exceptions, data() is null
-     * then. */
+    /* Allocates the memory. Throws if malloc_func returns null. Without exceptions, data() is then
+     * null. */
     device_constant_buffer_t(std::size_t size, const Engine &eng, const Allocator *alc,
                              malloc_func_t malloc_func, free_func_t free_func)
         : constant_buffer_t(nullptr, size), eng_(eng), alc_(alc), free_func_(free_func), hold_(alc)
@@ -209,8 +210,8 @@ class device_constant_buffer_t : public constant_buffer_t
     const Allocator *alc_;
 
   private:
-    /* Retains the allocator. As a member, it releases the allocator after the destructor above has
-     * run, and also if a constructor throws. */
+    /* Retains the allocator. Because the hold is a member, it releases the allocator after the
+     * destructor above has run, and also if a constructor throws. */
     class hold
     {
       public:
@@ -237,8 +238,9 @@ class device_constant_buffer_t : public constant_buffer_t
 
 /* ---- backends: owners of constants ---- */
 
-/* An owner of constants, such as a compiled partition or a model. Its destructor removes its
- * constants from the caches of all devices, and blocks as kiln_constant_remove_owner does. */
+/* An owner of constants, such as a compiled partition or a model. The destructor removes the
+ * owner's constants from the caches of all devices, and blocks as kiln_constant_remove_owner does.
+ */
 class constant_owner_t
 {
   public:
@@ -264,8 +266,8 @@ class constant_owner_t
     const std::uint64_t number_;
 };
 
-/* A context of a device runtime. Its destructor removes the constants of the context, so it must be
- * destroyed before the context. */
+/* A context of a device runtime. The destructor removes the constants of the context, so this
+ * object must be destroyed before the runtime's context. */
 class constant_context_t
 {
   public:
@@ -378,11 +380,12 @@ class constant_tensor_cache_t
         cached_t buffer;
     };
 
-    /* The state that a promise and its future share. Either may be destroyed first. */
+    /* The state that a promise and its future share. Either of them can be destroyed first. */
     struct promised {
         kiln_ticket *ticket = nullptr;
         cached_t buffer;
-        bool is_broken = false; /* the promise was destroyed: its future no longer gets a ticket */
+        bool is_broken = false; /* the promise was destroyed, so its future no longer gets a
+                                   ticket */
     };
 
     struct release_pin {
@@ -429,7 +432,7 @@ class constant_tensor_cache_t
             return answer.pin;
         }
 
-        /* Returns whether wait() would not block. */
+        /* Returns true if wait() would not block. */
         bool is_ready() const
         {
             kiln_reservation answer = kiln_reservation();
@@ -447,22 +450,24 @@ class constant_tensor_cache_t
     };
 
   public:
-    /* A constant that was found, that is being computed, or that was promised. Copies share it. */
+    /* A constant that was found, is being computed, or was promised. All copies refer to the same
+     * constant. */
     class value_t
     {
       public:
         value_t() = default;
 
-        /* Returns whether there is a constant to get, now or after waiting. */
+        /* Returns true if there is a constant to get, now or after waiting. */
         bool valid() const noexcept
         {
             return pin_ || awaited_ || promise_;
         }
 
-        /* Returns the constant; waits for it while another caller computes it. The result shares
-         * ownership of the constant, and stays valid when the constant is removed from the cache.
-         * It is null if the constant was promised and has not been set yet. Throws the failure of
-         * the computation, or cycle if the call would wait for itself. */
+        /* Returns the constant. If another caller is computing the constant, waits until it is
+         * ready. The result shares ownership of the constant, and stays valid when the constant is
+         * removed from the cache. The result is null if the constant was promised and has not been
+         * set yet. Throws the failure of the computation, or cycle if the call would wait for
+         * itself. */
         cached_t get() const
         {
             if (!pin_ && !awaited_) {
@@ -477,13 +482,13 @@ class constant_tensor_cache_t
                             static_cast<holder *>(kiln_constant_buffer_data(kept))->buffer.get());
         }
 
-        /* Returns whether get() would not wait. */
+        /* Returns true if get() would not wait. */
         bool is_ready() const
         {
             return pin_ || (awaited_ ? awaited_->is_ready() : promise_ && promise_->buffer);
         }
 
-        /* Returns a watch on a constant that was found; waits as get() does. */
+        /* Returns a watch on the constant. Waits as get() does. */
         kiln::watch watch() const
         {
             const std::shared_ptr<kiln_pin> held = pin();
@@ -507,7 +512,7 @@ class constant_tensor_cache_t
 
     /* Each caller passes a promise's future to get_or_add, in case it must compute the constant. If
      * a promise is destroyed without a value, for example by an exception, threads that wait for it
-     * get a failure, and the next caller of get_or_add computes. */
+     * get a failure, and the next caller of get_or_add computes the constant. */
     class promise_t
     {
       public:
@@ -524,7 +529,7 @@ class constant_tensor_cache_t
             kiln_ticket_abandon(&promised_->ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
         }
 
-        /* Returns the argument for get_or_add. Valid only as long as the promise is. */
+        /* Returns the argument for get_or_add. It is valid only as long as the promise is. */
         value_t get_future() const
         {
             value_t future;
@@ -532,7 +537,7 @@ class constant_tensor_cache_t
             return future;
         }
 
-        /* Returns whether other callers will get the value that is set. */
+        /* Returns true if other callers will get the value that is set. */
         bool is_awaited() const noexcept
         {
             return promised_->ticket != nullptr;
@@ -540,7 +545,7 @@ class constant_tensor_cache_t
 
         /* Sets the value.
          *
-         * @cost_ns  the cost of computing it again; 0: the time since get_or_add */
+         * @cost_ns  the cost of computing the constant again; 0: the time since get_or_add */
         status set_value(const cached_t &buffer, std::uint64_t cost_ns = 0)
         {
             promised_->buffer = buffer;
@@ -620,10 +625,10 @@ class constant_tensor_cache_t
     }
 
     /* Asks for a constant, and never waits. The result is valid if the constant is in the cache, or
-     * if this or another caller is computing it; get() of the result then waits. The result is not
-     * valid if this caller must compute the constant. In that case, either other callers wait for
-     * this caller's promise, or the cache can't take the constant and this caller computes it for
-     * itself alone.
+     * if this or another caller is computing it. In the latter case, get() of the result waits. The
+     * result is not valid if this caller must compute the constant. In that case, either other
+     * callers wait for this caller's promise, or the cache can't take the constant and this caller
+     * computes it for itself alone.
      *
      * @size   the size of the constant in bytes
      * @value  from promise_t::get_future
@@ -656,14 +661,14 @@ class constant_tensor_cache_t
         return found;
     }
 
-    /* Makes the key from a number for the call. */
+    /* Does the same, with a key that the call makes from a number. */
     value_t get_or_add(std::uint64_t backend_id, std::size_t backend_specific_key, std::size_t size,
                        const value_t &value) const
     {
         return get_or_add(key(backend_id, backend_specific_key), size, value);
     }
 
-    /* Makes the key from bytes for the call. */
+    /* Does the same, with a key that the call makes from bytes. */
     value_t get_or_add(std::uint64_t backend_id, const std::string &backend_specific_key,
                        std::size_t size, const value_t &value) const
     {
@@ -677,19 +682,19 @@ class constant_tensor_cache_t
         detail::check(kiln_constant_remove_if_exist(cache_, key.get()));
     }
 
-    /* Makes the key from a number for the call. */
+    /* Does the same, with a key that the call makes from a number. */
     void remove_if_exist(std::uint64_t backend_id, std::size_t backend_specific_key) const
     {
         remove_if_exist(key(backend_id, backend_specific_key));
     }
 
-    /* Makes the key from bytes for the call. */
+    /* Does the same, with a key that the call makes from bytes. */
     void remove_if_exist(std::uint64_t backend_id, const std::string &backend_specific_key) const
     {
         remove_if_exist(key(backend_id, backend_specific_key));
     }
 
-    /* Returns the capacity that users have set for the device, in MiB; the largest std::size_t
+    /* Returns the capacity that users have set for the device, in MiB. The largest std::size_t
      * means no limit. */
     std::size_t get_capacity() const
     {

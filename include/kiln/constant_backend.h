@@ -16,20 +16,20 @@
  *     kiln_pin_release(&answer.pin);
  *
  * Pins, watches and tickets are those of kiln/cache.h. A buffer stays valid as long as a pin on it
- * is held, even if the buffer is removed from the cache. A caller that executes often keeps a pin
- * and a watch, and asks the cache again only when kiln_watch_is_live returns 0. It releases its pin
- * at that time, or when the buffer's evicted function is called.
+ * is held, even if the buffer is removed from the cache. A caller that uses a constant often keeps
+ * a pin and a watch, and asks the cache again only when kiln_watch_is_live returns 0. It releases
+ * its pin then, or when the buffer's evicted function is called.
  *
  * When the process ends, Kiln does not touch the caches or their contents, because it has no exit
- * handlers or destructors that do so. Exit handlers of other code may release pins. As always,
- * releasing the last pin of a constant that was removed from the cache frees the constant by
- * calling functions of its backend. A backend whose runtime may no longer work at that time
- * releases its pins earlier, or not at all. Before the library or a backend is unloaded, its user
- * must empty the caches with kiln_constant_set_enabled(0). Before that call, all pins must have
- * been released and all computations must have ended.
+ * handlers or destructors that do so. Exit handlers of other code are allowed to release pins. If a
+ * handler releases the last pin of a constant that was removed from the cache, Kiln frees the
+ * constant as always, by calling functions of its backend. A backend whose runtime might no longer
+ * work at that time releases its pins earlier, or not at all. Before the library or a backend is
+ * unloaded, its user must empty the caches with kiln_constant_set_enabled(0). Before that call, all
+ * pins must have been released and all computations must have ended.
  *
- * All calls: KILN_E_INVALID means that an argument is NULL although its comment does not allow
- * that, that a kind is unknown, or that a parameter structure has a non-zero field that this
+ * All calls: KILN_E_INVALID means one of the following. An argument is NULL although its comment
+ * does not allow that; a kind is unknown; or a parameter structure has a non-zero field that this
  * version does not know. Any thread may make any call. Calls do not block unless their comment says
  * so.
  *
@@ -37,9 +37,9 @@
  * that frees a constant: in a call that removes constants, in kiln_constant_fulfil or
  * kiln_constant_buffer_new when these make room, in kiln_pin_release, or in kiln_ticket_abandon.
  * These calls therefore take as long as the functions that they run, which may belong to any
- * backend. The functions must not wait for other threads that call Kiln, and a caller of these
- * calls must hold no lock that one of the functions takes. A thread cannot be cancelled inside a
- * function that was called because a constant was removed from a cache.
+ * backend. The functions must not wait for other threads that call Kiln, and a thread that makes
+ * such a call must hold no lock that one of the functions takes. A thread cannot be cancelled
+ * inside a function that was called because a constant was removed from a cache.
  *
  * Source: oneDNN's constant tensor cache (docs/seeds.md, C1 to C87).
  */
@@ -70,19 +70,19 @@ typedef struct kiln_constant_buffer kiln_constant_buffer;
 /* Returns the cache of a device.
  *
  * @kind       a kiln_engine_kind
- * @index      the number of the device among those of its kind, from 0
+ * @index      the number of the device among the devices of its kind, from 0
  * @ret_cache  [out] valid until the process ends; must not be freed
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_constant_cache_of(uint32_t kind, uint32_t index,
                                             kiln_constant_cache **ret_cache);
 
 /* Lets users name a device by its runtime's handle. Binding a handle again replaces the earlier
- * binding. If a user has already set a budget for the handle, and none for the kind since, that
- * budget now takes effect, which empties the cache.
+ * binding. If a user has set a budget for the handle, and has set none for the kind since then, the
+ * handle's budget takes effect now. This empties the cache.
  *
  * @device  the handle; only compared; not NULL
  * @kind    a kiln_engine_kind
- * @index   the number of the device among those of its kind, from 0
+ * @index   the number of the device among the devices of its kind, from 0
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_constant_bind_device(const void *device, uint32_t kind, uint32_t index);
 
@@ -103,8 +103,8 @@ typedef struct kiln_constant_key_params {
     uint64_t backend;    /* separates the keys of different backends */
     const void *key;     /* the backend's own key; copied */
     size_t key_size;     /* in bytes */
-    uint64_t generation; /* of the source data: it must change whenever different data is stored at
-                            the same address */
+    uint64_t generation; /* the version of the source data; it must change whenever different data
+                            is stored at the same address */
 } kiln_constant_key_params;
 
 /* Makes the key of a constant. Look-ups are cheaper if the backend keeps the key.
@@ -121,7 +121,7 @@ KILN_API kiln_status kiln_constant_key_new(const kiln_constant_key_params *param
 typedef void *(*kiln_constant_allocate_fn)(size_t size, void *engine, void *allocator);
 /* Frees memory that a kiln_constant_allocate_fn returned. */
 typedef void (*kiln_constant_free_fn)(void *data, void *engine, void *allocator);
-/* Retains engine and allocator, or releases them. */
+/* Retains the engine and the allocator, or releases them. */
 typedef void (*kiln_constant_hold_fn)(void *engine, void *allocator);
 /* Notifies the backend that a buffer was removed from the cache. */
 typedef void (*kiln_constant_evicted_fn)(void *user, const kiln_constant_buffer *buffer);
@@ -134,13 +134,13 @@ typedef struct kiln_constant_memory {
     kiln_constant_free_fn free;
     void *engine; /* passed to the functions */
     void *allocator;
-    /* retain is called before the buffer's memory is allocated, and release after it was freed, so
-     * engine and allocator are valid as long as the buffer is. Both NULL: engine and allocator
-     * outlive the buffer anyway. */
+    /* retain is called before the buffer's memory is allocated, and release after the memory was
+     * freed. So the engine and the allocator are valid as long as the buffer is. Both functions may
+     * be NULL if the engine and the allocator outlive the buffer anyway. */
     kiln_constant_hold_fn retain, release;
-    /* Called when the buffer is removed from the cache for any reason. Its watches are no longer
-     * live by then. The buffer is valid during the call. Not called for a buffer that never was in
-     * the cache. May be NULL. */
+    /* Called when the buffer is removed from the cache for any reason. By then, the watches on the
+     * buffer are no longer live. The buffer is valid during the call. Not called for a buffer that
+     * never was in the cache. May be NULL. */
     kiln_constant_evicted_fn evicted;
     void *user; /* passed to evicted; may be NULL */
 } kiln_constant_memory;
@@ -154,8 +154,8 @@ typedef struct kiln_constant_memory {
  *              calls allocate once more; NULL: allocate is called only once
  * @ret_buffer  [out] to be given to kiln_constant_fulfil or to kiln_constant_buffer_free
  * Returns KILN_OK; KILN_E_RESOURCES: allocate returned NULL; KILN_E_INVALID; KILN_E_NO_MEMORY.
- * Blocks: as allocate and the functions of evicted constants do, including functions that run on
- * other threads; a call from inside a backend's function does not wait for other threads. */
+ * Blocks: as long as allocate and the functions of evicted constants do, even on other threads. A
+ * call from inside a backend's function does not wait for other threads. */
 KILN_API kiln_status kiln_constant_buffer_new(const kiln_constant_memory *memory, size_t size,
                                               kiln_constant_cache *cache,
                                               kiln_constant_buffer **ret_buffer);
@@ -164,13 +164,13 @@ KILN_API kiln_status kiln_constant_buffer_new(const kiln_constant_memory *memory
  * NULL are allowed. Blocks: on the buffer's fence. */
 KILN_API void kiln_constant_buffer_free(kiln_constant_buffer **buffer);
 
-/* Return the memory that kiln_constant_allocate_fn returned, and its size in bytes; NULL and 0 for
- * NULL. The memory is valid as long as the buffer is. */
+/* Return the memory that kiln_constant_allocate_fn returned, and its size in bytes. For NULL, they
+ * return NULL and 0. The memory is valid as long as the buffer is. */
 KILN_API void *kiln_constant_buffer_data(const kiln_constant_buffer *buffer);
 KILN_API size_t kiln_constant_buffer_size(const kiln_constant_buffer *buffer);
 
-/* Returns the buffer that a constant's pin holds, which is valid as long as the pin is; NULL for
- * NULL. */
+/* Returns the buffer that a constant's pin holds; NULL for NULL. The buffer is valid as long as the
+ * pin is. */
 KILN_API kiln_constant_buffer *kiln_constant_buffer_of(const kiln_pin *pin);
 
 /* Reports when a buffer is ready, if a device computes it asynchronously. */
@@ -190,8 +190,8 @@ typedef struct kiln_constant_fence {
 KILN_API kiln_status kiln_constant_buffer_set_fence(kiln_constant_buffer *buffer,
                                                     const kiln_constant_fence *fence);
 
-/* Returns the event that commands must wait for before they read the buffer; NULL: none. Valid as
- * long as the buffer is. */
+/* Returns the event that commands must wait for before they read the buffer; NULL: none. The event
+ * is valid as long as the buffer is. */
 KILN_API void *kiln_constant_buffer_event(const kiln_constant_buffer *buffer);
 
 /* Waits until the buffer is ready. Blocks: as the fence's wait does. */
@@ -203,7 +203,7 @@ KILN_API void kiln_constant_buffer_wait(const kiln_constant_buffer *buffer);
 typedef struct kiln_constant_params {
     size_t struct_size;
     uint64_t owner;   /* the object that owns the constant, such as a compiled partition, for
-                         kiln_constant_remove_owner. If several objects share a constant, the one
+                         kiln_constant_remove_owner. If several objects share a constant, the object
                          that computed it owns it. 0: the constant belongs to its context only */
     uint64_t wait_ns; /* how long to wait for a computation by another caller; 0: without limit;
                          KILN_NO_WAIT: return KILN_TIMEOUT immediately */
@@ -223,7 +223,7 @@ typedef struct kiln_constant_params {
  * @size             the size of the constant in bytes
  * @params           read during the call; NULL: all defaults
  * @ret_reservation  [out] the caller must release its pin, or end its ticket
- * @error            may be NULL; receives the failure of the computation that was waited for
+ * @error            may be NULL; receives the failure of the computation that this call waited for
  * Returns what kiln_cache_reserve returns. Blocks: while another caller computes the constant, at
  * most wait_ns. */
 KILN_API kiln_status kiln_constant_get_or_add(kiln_constant_cache *cache, const kiln_key *key,
@@ -240,10 +240,10 @@ KILN_API kiln_status kiln_constant_wait(kiln_constant_cache *cache, kiln_pending
                                         size_t size, uint64_t wait_ns,
                                         kiln_reservation *ret_reservation, kiln_error *error);
 
-/* Ends a ticket with a buffer, which the cache owns from then on; all waiters get pins. The size of
- * the buffer now counts instead of the reserved size. If there is no room for the buffer, or if the
- * constant was removed or the cache flushed during the computation, the buffer lives only as long
- * as its pins do. If a computation fails, end the ticket with kiln_ticket_abandon.
+/* Ends a ticket with a buffer, and gives all waiters pins. The cache then owns the buffer. The
+ * actual size of the buffer replaces the reserved size. If there is no room for the buffer, or if
+ * the constant was removed or the cache flushed during the computation, the buffer lives only as
+ * long as its pins do. If a computation fails, end the ticket with kiln_ticket_abandon.
  *
  * @ticket   set to NULL
  * @buffer   set to NULL
@@ -268,8 +268,8 @@ KILN_API kiln_status kiln_constant_remove_if_exist(kiln_constant_cache *cache, c
  * has no constants.
  *
  * Blocks: on backends' functions that other threads are running, even if a destroy or listener
- * function of the program's own kiln_cache makes one of these calls. A call from inside a backend's
- * function that runs because a constant was removed from a cache never blocks. */
+ * function of the program's own kiln_cache makes one of these calls. If a backend's function runs
+ * because a constant was removed from a cache, a call from inside that function never blocks. */
 KILN_API size_t kiln_constant_remove_owner(uint64_t owner);
 KILN_API size_t kiln_constant_remove_context(uint64_t context);
 
@@ -277,8 +277,8 @@ KILN_API size_t kiln_constant_remove_context(uint64_t context);
  * being computed do not count, nor do constants that are in use but were removed from the cache. */
 KILN_API uint64_t kiln_constant_get_size(kiln_constant_cache *cache);
 
-/* Fills the counters, as kiln_cache_get_stats does. With KILN_POLICY_AUTO, policy is the one that
- * was chosen. Returns KILN_OK; KILN_E_INVALID. */
+/* Fills the counters, as kiln_cache_get_stats does. With KILN_POLICY_AUTO, the field policy
+ * contains the policy that was chosen. Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_constant_get_stats(kiln_constant_cache *cache,
                                              kiln_cache_stats *ret_stats);
 

@@ -12,7 +12,7 @@
 namespace kiln
 {
 
-/* Contains only the kinds of engines: a device belongs to its runtime. */
+/* Contains only the kinds of engines, because devices belong to their runtimes. */
 struct engine {
     /* kiln_engine_kind */
     enum class kind { cpu = KILN_ENGINE_CPU, gpu = KILN_ENGINE_GPU };

@@ -2,8 +2,9 @@
  *
  * An entry: one stored result, complete in itself. It contains its key, where it came from, facts
  * that its payload does not contain, the build log, the payload, and a checksum over all of these.
- * An entry in memory is exactly these bytes, verified once, immutable and reference-counted: a
- * store writes these bytes unchanged, and the payload is never copied again.
+ * An entry in memory consists of exactly the bytes that are stored. They are verified once,
+ * immutable and reference-counted. A store writes them unchanged, and the payload is never copied
+ * again.
  *
  *     kiln_entry *entry = NULL;
  *     const kiln_entry_params params = {
@@ -52,11 +53,11 @@ typedef enum kiln_entry_kind {
  * Blocks: never. */
 KILN_API const char *kiln_entry_kind_name(uint32_t kind);
 
-/* Where an entry came from. It is shown to users and considered by eviction, but never decides a
- * hit. */
+/* Where an entry came from. Kiln shows this to users, and takes it into account when it evicts
+ * entries. It never affects which entry a look-up finds. */
 typedef struct kiln_provenance {
     size_t struct_size;
-    const char *tool;   /* the program that wrote it, with version; NULL: this library */
+    const char *tool;   /* the program that wrote the entry, and its version; NULL: this library */
     const char *device; /* platform, device and driver, as text; NULL: "" */
     const char *name;   /* names of kernels or of a file, as text; NULL: "" */
     uint64_t build_ns;  /* how long the build took */
@@ -100,7 +101,7 @@ KILN_API kiln_entry *kiln_entry_retain(const kiln_entry *entry);
 KILN_API void kiln_entry_release(kiln_entry **entry);
 
 /* Return the fields of an entry. The results point into the entry and are valid as long as it
- * exists. For NULL they are empty: no key, kind 0, empty texts and bytes. Threads: any. Blocks:
+ * exists. For NULL, they are empty: no key, kind 0, empty texts and bytes. Threads: any. Blocks:
  * never. */
 KILN_API const kiln_key *kiln_entry_key(const kiln_entry *entry);
 KILN_API uint32_t kiln_entry_kind_of(const kiln_entry *entry);
@@ -109,12 +110,12 @@ KILN_API kiln_bytes kiln_entry_answers(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_log(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_payload(const kiln_entry *entry);
 
-/* Returns 1 if the entry is signed with a signing key, no matter which; otherwise 0. The signature
- * is not checked. Signatures of key pairs (kiln/signature.h) do not count. */
+/* Returns 1 if the entry is signed with any signing key; otherwise 0. The signature is not checked.
+ * Signatures of key pairs (kiln/signature.h) do not count. */
 KILN_API int kiln_entry_is_signed(const kiln_entry *entry);
 
-/* Returns the bytes of the whole entry, as they are stored. They are valid as long as the entry is;
- * empty for NULL. */
+/* Returns the bytes of the whole entry, as they are stored. They are valid as long as the entry is.
+ * For NULL, they are empty. */
 KILN_API kiln_bytes kiln_entry_encoding(const kiln_entry *entry);
 
 /* What a compiler found at a path, or what else a result depends on. */
@@ -140,7 +141,7 @@ typedef struct kiln_read {
     uint32_t found_now; /* the kiln_finding at the path now; 0: unknown, or no path was looked up */
 } kiln_read;
 
-/* Receives one read, which is valid during the call. A result other than 0 ends the list. */
+/* Receives one kiln_read, which is valid during the call. A result other than 0 ends the list. */
 typedef int (*kiln_read_fn)(void *user, const kiln_read *read);
 
 #ifdef __cplusplus

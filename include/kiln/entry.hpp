@@ -43,7 +43,7 @@ class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_en
     /* Makes an entry from a copy of @bytes.
      *
      * @kind      a kiln_entry_kind
-     * @build_ns  how long the build took; a full store keeps entries longer if their builds took
+     * @build_ns  how long the build took; a full store keeps an entry longer if its build took
      *            longer */
     entry(const kiln::key &key, const void *bytes, std::size_t size,
           std::uint32_t kind = KILN_ENTRY_BLOB, std::uint64_t build_ns = 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * KILN_API marks what the shared library exports. Programs that link the library statically, and
- * the drop-in layers, which contain it, define KILN_STATIC and export none of it.
+ * KILN_API marks what the shared library exports. A program that links the library statically
+ * defines KILN_STATIC and exports nothing of it. The drop-in layers, which contain the library, do
+ * the same.
  */
 #ifndef KILN_EXPORT_H
 #define KILN_EXPORT_H

@@ -16,7 +16,7 @@
  * A list of parts has exactly one canonical encoding, so two different lists never have the same
  * bytes. The digest of a key is the XXH3-128 of its encoding. The digest only finds candidates: two
  * keys are equal only if all their parts are. A key is encoded and hashed once, when it is made.
- * From then on it is immutable and reference-counted, and any number of threads may use it.
+ * After that, it is immutable and reference-counted, and any number of threads may use it.
  *
  * All calls: arguments must not be NULL unless their comment allows it.
  */
@@ -37,8 +37,8 @@ typedef struct kiln_key kiln_key;
 
 /* Collects the parts of a key. Only one thread at a time may use it.
  *
- * A builder keeps its first error. After that error, additions do nothing, and both additions and
- * kiln_key_builder_finish return the error, since a key that lacks a part would be the key of a
+ * A builder keeps its first error. After that error, additions do nothing. Additions and
+ * kiln_key_builder_finish return the error, because a key that lacks a part would be the key of a
  * different build. A caller may therefore add all parts and check only the status of
  * kiln_key_builder_finish:
  *
@@ -56,8 +56,9 @@ typedef struct kiln_digest {
 /* The size of a digest's text: 32 lower-case hexadecimal digits and a zero byte. */
 #define KILN_DIGEST_TEXT_SIZE 33
 
-/* One part of a key. Its bytes may be missing: a stripped key (kiln_key_strip) keeps only the size
- * and BLAKE2b-256 of a long part. Servers, and packs if asked to, store stripped keys. */
+/* One part of a key. Its bytes can be missing: a stripped key (kiln_key_strip) has only the size
+ * and BLAKE2b-256 of a long part. Servers store stripped keys, and so do packs with
+ * KILN_PACK_STRIP_KEYS. */
 typedef struct kiln_key_part {
     const char *name;  /* 1 to 255 bytes, and a terminating NUL */
     const void *bytes; /* NULL if only the digest was kept */
@@ -85,11 +86,11 @@ KILN_API void kiln_key_builder_free(kiln_key_builder **builder);
 KILN_API kiln_status kiln_key_builder_add(kiln_key_builder *builder, const char *name,
                                           const void *bytes, size_t size);
 
-/* Appends a text: its bytes without the terminating NUL. Otherwise as kiln_key_builder_add. */
+/* Does the same as kiln_key_builder_add, for the bytes of a text without its terminating NUL. */
 KILN_API kiln_status kiln_key_builder_add_text(kiln_key_builder *builder, const char *name,
                                                const char *text);
 
-/* Appends a number: eight bytes, little-endian. Otherwise as kiln_key_builder_add. */
+/* Does the same as kiln_key_builder_add, for a number as eight little-endian bytes. */
 KILN_API kiln_status kiln_key_builder_add_number(kiln_key_builder *builder, const char *name,
                                                  uint64_t number);
 
@@ -103,8 +104,8 @@ KILN_API kiln_status kiln_key_builder_finish(const kiln_key_builder *builder, ki
 
 /* Makes a key from an encoding, such as the one inside an entry. Every length in it is checked. If
  * the encoding is that of a stripped key, the new key equals the whole key. A cache of objects
- * (kiln/cache.h) nevertheless treats the two as different keys: it does not find under one an
- * object that was cached under the other.
+ * (kiln/cache.h) nevertheless treats the two as different keys: an object that was cached under one
+ * is not found under the other.
  *
  * @bytes    copied
  * @size     in bytes
@@ -113,8 +114,9 @@ KILN_API kiln_status kiln_key_builder_finish(const kiln_key_builder *builder, ki
  * KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_key_decode(const void *bytes, size_t size, kiln_key **ret_key);
 
-/* Makes a key that keeps only the size and BLAKE2b-256 of each part longer than @above bytes. It
- * has the digest of the whole key and equals it. A stripped key can be stripped further.
+/* Makes a key that keeps only the size and BLAKE2b-256 of each part longer than @above bytes. The
+ * new key has the same digest as the whole key, and equals it. A stripped key can be stripped
+ * further.
  *
  * @ret_key  [out] one reference, to be released with kiln_key_release
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
@@ -162,18 +164,18 @@ typedef int (*kiln_key_difference_fn)(void *user, kiln_key_change change,
                                       const kiln_key_part *before, const kiln_key_part *after);
 
 /* Calls @report for each part in which two keys differ: first in the order of the second key, then
- * the parts that only the first key has. If a name occurs more than once, its n-th part in one key
- * is compared with its n-th part in the other.
+ * the parts that only the first key has. If a name occurs more than once, the n-th part of that
+ * name in one key is compared with the n-th part of that name in the other.
  *
  * @report  NULL: the differences are only counted
  * @user    passed to @report; may be NULL
- * Returns the number of differences, up to the one that ended the walk. Threads: any. Blocks: as
- * @report does. */
+ * Returns the number of differences; if @report ended the walk, up to and including that
+ * difference. Threads: any. Blocks: as long as @report does. */
 KILN_API size_t kiln_key_difference(const kiln_key *first, const kiln_key *second,
                                     kiln_key_difference_fn report, void *user);
 
-/* Writes 32 hexadecimal digits and a zero byte to @text, which has room for KILN_DIGEST_TEXT_SIZE
- * bytes. Threads: any. Blocks: never. */
+/* Writes 32 hexadecimal digits and a zero byte to @text, which must have room for
+ * KILN_DIGEST_TEXT_SIZE bytes. Threads: any. Blocks: never. */
 KILN_API void kiln_digest_format(const kiln_digest *digest, char *text);
 
 /* Reads exactly 32 hexadecimal digits, in lower or upper case, and a zero byte. Returns KILN_OK;

@@ -5,7 +5,7 @@
  * ends in .hpp. kiln/onednn.hpp and kiln/sycl.hpp use the names that users of oneDNN and of SYCL's
  * runtimes know.
  *
- * kiln/status.hpp describes how failures are reported: thrown, or returned.
+ * kiln/status.hpp describes how failures are reported: by an exception or by a result.
  */
 #ifndef KILN_HPP
 #define KILN_HPP

@@ -18,12 +18,12 @@ typedef enum kiln_log_level {
     KILN_LOG_INFO = 3
 } kiln_log_level;
 
-/* Receives a line. @text has no newline and is valid during the call. May be called on any thread,
+/* Receives a line. @text has no newline and is valid during the call. Can be called on any thread,
  * but never while the library holds one of its locks. */
 typedef void (*kiln_log_fn)(void *user, kiln_log_level level, const char *text);
 
 /* A log function with its argument. If all members are zero, messages are dropped. The user pointer
- * is borrowed as long as the object to which the log was given exists. */
+ * must stay valid as long as the object that received the log exists. */
 typedef struct kiln_log {
     kiln_log_fn write;
     void *user;

@@ -5,8 +5,8 @@
  * created.
  *
  * The options of a program are words separated by blanks. A word may be enclosed in double quotes,
- * which are removed. --kiln-name-expression=TEXT is not an option of NVRTC: it adds a name
- * expression to the program, so that kernels can be found by this expression and their lowered
+ * which are removed. --kiln-name-expression=TEXT is not an option of NVRTC, but of Kiln. It adds a
+ * name expression to the program. Kernels can then be found by this expression, and their lowered
  * names can be obtained.
  */
 #ifndef KILN_NVRTC_H
@@ -27,15 +27,15 @@ typedef struct kiln_nvrtc_device kiln_nvrtc_device;
 typedef struct kiln_nvrtc_device_params {
     size_t struct_size;
     const char *nvrtc; /* path or name of a libnvrtc; NULL: the first that exists of libnvrtc.so.13,
-                          .12 and .11.2. It stays loaded */
+                          .12 and .11.2. The library stays loaded */
 
     /* A CUcontext, borrowed, into which programs are loaded; kernels belong to its modules. NULL:
      * programs are compiled but not loaded, and libcuda isn't needed. */
     void *context;
 
-    /* The value of -arch, such as "sm_90"; copied. NULL: with a context, the "sm_NN" of its device;
-     * without one, NVRTC's default, a "compute_NN", for which NVRTC produces PTX and no CUBIN. The
-     * options of a program may override it. */
+    /* The value of -arch, such as "sm_90"; copied. NULL: if there is a context, the "sm_NN" of its
+     * device. Otherwise NVRTC's default, a "compute_NN", for which NVRTC produces PTX and no CUBIN.
+     * The options of a program can override the architecture. */
     const char *architecture;
 
     /* In-memory headers, and the names under which programs include them; copied. May be NULL if
@@ -44,8 +44,8 @@ typedef struct kiln_nvrtc_device_params {
     const char *const *header_names;
     const char *const *headers;
 
-    const char *const *more; /* names of further variables that decide a build (KILN_KEY_ENV):
-                                patterns, ended by NULL; copied; NULL: none */
+    const char *const *more; /* patterns of the names of further variables that decide a build
+                                (KILN_KEY_ENV), ended by NULL; copied; NULL: none */
 } kiln_nvrtc_device_params;
 
 /* Creates a device for the ops. From then on, Kiln watches which files the libnvrtc reads. For
@@ -63,16 +63,16 @@ KILN_API kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *param
  * programs and kernels that use the device must have been freed before. */
 KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
 
-/* Returns the ops for such devices. The ops are static. Their programs, as kiln_program_handle
+/* Returns the ops for NVRTC devices. The ops are static. Their programs, as kiln_program_handle
  * returns them, can be passed to the calls below. Their kernels can be passed to cuLaunchKernel.
  * NVRTC sees a source as "program.cu" in the working directory.
  *
  * A description stands for the files that its program reads, as they are when the description is
  * made. Kiln learns which files these are when this process first builds or loads the program; a
- * description that was made before stands for the files as they are at that time. If the files
- * change later, the description stays outdated, even if they change back. Making a description
- * examines every file that the program is known to read. If NVRTC can't be watched, programs are
- * built each time, and kiln_program_desc_get_caching reports that. */
+ * description that was made earlier stands for the files as they are at that first build or load.
+ * If the files change later, the description stays outdated, even if they change back. Making a
+ * description examines every file that the program is known to read. If NVRTC can't be watched,
+ * programs are built each time, and kiln_program_desc_get_caching reports that. */
 KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
 
 /* The outputs of a program. Each is what the NVRTC function of the same name returns. */
@@ -98,19 +98,19 @@ KILN_API kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output,
 
 /* Returns the lowered name of an expression that the program's options named.
  *
- * @program     as above
+ * @program     as for kiln_nvrtc_get_output
  * @expression  as in the options
  * @ret_name    [out] valid as long as the program is
- * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: not named, or not valid. Threads: any. Blocks: never.
- */
+ * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: the options did not name it, or it is not valid.
+ * Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_nvrtc_get_lowered_name(const void *program, const char *expression,
                                                  const char **ret_name);
 
 /* Lists the files and paths that a result was made from. @entry must be an entry of NVRTC, as `kiln
  * run` and the ops store them. It contains one or more results of the same program, the newest
- * first. A later build finds the result if nothing in the list has changed and the C library folds
- * constants in the same way; this function does not report the latter. Relative paths start at the
- * working directory. The program's folder is not known.
+ * first. A later build finds the result if nothing in the list has changed and if the C library
+ * still folds constants in the same way. This function does not report whether it does. Relative
+ * paths start at the working directory. The program's folder is not known.
  *
  * @entry   borrowed; not NULL
  * @result  the number of the result, from 0

@@ -39,20 +39,20 @@ class nvrtc_device
     nvrtc_device(const nvrtc_device &) = delete;
     nvrtc_device &operator=(const nvrtc_device &) = delete;
 
-    /* Without exceptions: returns whether the device was created. */
+    /* Only for programs without exceptions: returns true if the device was created. */
     explicit operator bool() const noexcept
     {
         return static_cast<bool>(device_);
     }
 
-    /* Returns the parameters of a context that has only this device, with all other members at
-     * their defaults. They point into this object. */
+    /* Returns the parameters of a context that has only this device. All other members have their
+     * defaults. The parameters point into this object. */
     kiln_program_context_params context_params() const noexcept
     {
         return context_params(params<kiln_program_context_params>());
     }
 
-    /* Returns @in, for example from kiln::program_params, with this device and its ops. */
+    /* Returns @in with this device and its ops added. @in can come from kiln::program_params. */
     kiln_program_context_params context_params(kiln_program_context_params in) const noexcept
     {
         in.ops = device_ ? kiln_nvrtc_ops() : nullptr;
@@ -82,8 +82,8 @@ inline kiln_bytes nvrtc_output(const program &of, kiln_nvrtc_output output)
     return bytes;
 }
 
-/* Returns the lowered name of an expression that the program's options named; it is valid as long
- * as the program is. Returns null if the expression was not named or is not valid. */
+/* Returns the lowered name of an expression that the program's options named. The result is valid
+ * as long as the program is. Returns null if the expression was not named or is not valid. */
 inline const char *nvrtc_lowered_name(const program &of, const std::string &expression)
 {
     const char *name = nullptr;

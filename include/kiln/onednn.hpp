@@ -81,7 +81,7 @@ inline status set_persistent_cache(int enable, engine::kind kind)
     return detail::persistent_set(detail::persistent_switch(kind), settings);
 }
 
-/* Returns whether the cache is switched on for a kind. The capacity may be 0 nevertheless. */
+/* Returns true if the cache is switched on for a kind. The capacity can be 0 nevertheless. */
 inline bool get_persistent_cache(engine::kind kind)
 {
     detail::check(detail::persistent_switch(kind) ? KILN_OK : KILN_E_INVALID);
@@ -118,14 +118,14 @@ inline status set_persistent_cache_dir(const std::string &dir)
     return detail::persistent_set(KILN_PERSISTENT_DIR, settings);
 }
 
-/* Returns the directory that was set; a relative one begins with "./". */
+/* Returns the directory that was set. A relative path begins with "./". */
 inline std::string get_persistent_cache_dir()
 {
     kiln_persistent_settings settings = params<kiln_persistent_settings>();
     std::string texts;
     std::size_t size = 0;
     kiln_status code = KILN_E_TOO_LARGE;
-    /* Another thread may set a longer text between two calls. */
+    /* Another thread might set a longer text between two calls. */
     while (code == KILN_E_TOO_LARGE) {
         texts.resize(size + 1);
         size = texts.size();
@@ -149,8 +149,8 @@ inline persistent_cache_policy get_persistent_cache_policy()
     return static_cast<persistent_cache_policy>(detail::persistent_get().policy);
 }
 
-/* Opens the store now, or throws the reason why it can't be opened. Returns status::miss if the
- * cache is off. */
+/* Opens the store now. If it can't be opened, throws an error that says why. Returns status::miss
+ * if the cache is off. */
 inline status open_persistent_cache(engine::kind kind)
 {
     kiln_error described = kiln_error();
@@ -158,7 +158,7 @@ inline status open_persistent_cache(engine::kind kind)
     return detail::check(kiln_persistent_open(detail::number_of(kind), &described), &described);
 }
 
-/* Returns the entry of a key; empty: there is no entry that can be used. */
+/* Returns the entry of a key, or an empty entry if there is none that can be used. */
 inline entry find_persistent(engine::kind kind, const key &wanted)
 {
     kiln_entry *found = nullptr;
@@ -169,8 +169,7 @@ inline entry find_persistent(engine::kind kind, const key &wanted)
     return entry(found);
 }
 
-/* Stores an entry. Returns whether it is kept; does not throw if the cache can't keep it.
- */
+/* Stores an entry. Returns true if it is kept. Does not throw if the cache can't keep it. */
 inline bool keep_persistent(engine::kind kind, const entry &kept)
 {
     const kiln_status code = kiln_persistent_put(detail::number_of(kind), kept.get());
@@ -182,7 +181,7 @@ inline bool keep_persistent(engine::kind kind, const entry &kept)
 
 /* ---- primitives ---- */
 
-/* A base class for classes of primitives, which inherit its constructors. */
+/* A base class for classes of primitives. These inherit its constructors. */
 using primitive = program;
 
 /* What a primitive is made from. */
@@ -221,7 +220,7 @@ inline kiln_constant_budget budget_of(engine::kind kind)
     return budget;
 }
 
-/* Returns a budget that names one device of a kind; a negative index names none. */
+/* Returns a budget that names one device of a kind; a negative index names no device. */
 inline kiln_constant_budget budget_of(engine::kind kind, int index)
 {
     kiln_constant_budget budget = budget_of(index < 0 ? engine::kind() : kind);
@@ -270,7 +269,7 @@ inline status set_constant_tensor_cache(int flag)
     return detail::check(kiln_constant_set_enabled(flag));
 }
 
-/* Returns 1 if any constants may be kept; otherwise 0. */
+/* Returns 1 if any kind or device has a capacity above 0; otherwise 0. */
 inline int get_constant_tensor_cache()
 {
     int flag = 0;
@@ -325,7 +324,7 @@ namespace interop
 {
 
 /* Sets the capacity of one device. If no backend has bound the handle yet, the capacity takes
- * effect when one does. */
+ * effect when a backend binds it. */
 inline status set_constant_tensor_cache_capacity(
     const void *device, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
@@ -341,7 +340,7 @@ inline status get_constant_tensor_cache_capacity(const void *device, std::size_t
     return detail::get_budget(detail::budget_of(device), size, policy);
 }
 
-/* Sets the capacity of a sycl::device, by its handle: see device_handle. Fails with
+/* Sets the capacity of a sycl::device, which is found by its handle (see device_handle). Fails with
  * status::invalid_arguments if the device has no handle. */
 template <typename Device, typename Backend = detail::sycl_backend<Device>>
 status set_constant_tensor_cache_capacity(

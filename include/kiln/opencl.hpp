@@ -17,8 +17,8 @@
 namespace kiln
 {
 
-/* One device in one context. Contexts, programs and kernels that use it must be destroyed before
- * it. */
+/* One device in one context. Contexts, programs and kernels that use the device must be destroyed
+ * before it. */
 class opencl_device
 {
   public:
@@ -40,20 +40,20 @@ class opencl_device
     opencl_device(const opencl_device &) = delete;
     opencl_device &operator=(const opencl_device &) = delete;
 
-    /* Without exceptions: returns whether the device was created. */
+    /* Only for programs without exceptions: returns true if the device was created. */
     explicit operator bool() const noexcept
     {
         return static_cast<bool>(device_);
     }
 
-    /* Returns the parameters of a context that has only this device, with all other members at
-     * their defaults. They point into this object. */
+    /* Returns the parameters of a context that has only this device. All other members have their
+     * defaults. The parameters point into this object. */
     kiln_program_context_params context_params() const noexcept
     {
         return context_params(params<kiln_program_context_params>());
     }
 
-    /* Returns @in, for example from kiln::program_params, with this device and its ops. */
+    /* Returns @in with this device and its ops added. @in can come from kiln::program_params. */
     kiln_program_context_params context_params(kiln_program_context_params in) const noexcept
     {
         in.ops = kiln_opencl_ops(device_.get());

@@ -37,12 +37,12 @@ enum {
 typedef struct kiln_pack_params {
     size_t struct_size;
     uint32_t flags;       /* KILN_PACK_… or-ed */
-    uint32_t level;       /* of compression, 1 to 12; 0: 9 */
+    uint32_t level;       /* level of compression, 1 to 12; 0: 9 */
     const char *key_file; /* absolute path of the signing key with which entries are signed; NULL:
                              they are not signed */
 } kiln_pack_params;
 
-/* Begins a pack. It has no name before kiln_pack_writer_finish: until then the entries are in an
+/* Begins a pack. Until kiln_pack_writer_finish gives the pack its name, the entries are in an
  * unnamed file in the same directory.
  *
  * @path        where the pack will be; kiln_pack_writer_finish replaces a file of that name
@@ -58,9 +58,9 @@ KILN_API kiln_status kiln_pack_writer_open(const char *path, const kiln_pack_par
 /* Adds a copy of an entry, compressed. If two entries have the same digest, the pack keeps the
  * first. If the call fails, the pack does not contain the entry, but can still be finished.
  *
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: a request, which belongs to one machine;
- * KILN_E_TOO_LARGE; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Threads: one at a time. Blocks: on
- * writing. */
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: @entry is a capture request, which belongs
+ * to one machine; KILN_E_TOO_LARGE; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Threads: one at a
+ * time. Blocks: on writing. */
 KILN_API kiln_status kiln_pack_writer_add(kiln_pack_writer *writer, const kiln_entry *entry);
 
 /* What was written. */
@@ -70,10 +70,10 @@ typedef struct kiln_pack_report {
 } kiln_pack_report;
 
 /* Writes the pack in an order that does not depend on the order of the calls, syncs it to disk, and
- * gives it its name. Frees the writer in any case and sets the pointer to NULL. After a failure, a
- * file that already had the name is still there, unchanged.
+ * gives it its name. Always frees the writer and sets the pointer to NULL. After a failure, a file
+ * that already had the name is still there, unchanged.
  *
- * @ret_report  [in, out] with its struct_size set; may be NULL
+ * @ret_report  [in, out] the caller sets its struct_size; may be NULL
  * @error       may be NULL
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_FULL; KILN_E_DENIED; KILN_E_IO;
  * KILN_E_NO_MEMORY. Threads: one at a time. Blocks: on writing. */

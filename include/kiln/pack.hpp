@@ -30,7 +30,7 @@ class pack_writer
         detail::check(code, &described);
     }
 
-    /* Without exceptions: returns whether writing could begin. */
+    /* Only for programs without exceptions: returns true if writing could begin. */
     explicit operator bool() const noexcept
     {
         return static_cast<bool>(writer_);

@@ -13,15 +13,15 @@
  *         kiln_persistent_put(KILN_ENGINE_GPU, built);
  *     }
  *
- * Nothing is kept until a capacity is set. All settings may change at any time; operations that are
+ * Nothing is kept until a capacity is set. All settings can change at any time; operations that are
  * under way continue with the store that they began with. A change of directory, backend, policy,
  * capacity or log closes the store after its queued entries have been written, and the next use
  * opens it with the new settings. What is on disk stays, except for entries that a smaller capacity
  * removes. The store is also closed when the last of these program contexts is freed.
  *
  * All calls: KILN_E_INVALID means that an argument is not one of the named values; the call has
- * then changed nothing. Any thread may make any call. The environment is not read; for that,
- * kiln/config.h has the profile onednn.
+ * then changed nothing. Any thread may make any call. These calls do not read the environment;
+ * kiln/config.h does, with the profile onednn.
  *
  * Source: oneDNN's persistent cache, option 1 (docs/seeds.md, P4 to P33).
  */
@@ -70,7 +70,8 @@ typedef struct kiln_persistent_settings {
     int32_t cpu, gpu;
 
     /* How much disk space the entries of all kinds together may occupy, in MiB. Reducing it trims
-     * the directory, by the policy. 0, the default, disables the cache and deletes nothing. */
+     * the directory, in the order of the policy. 0, the default, disables the cache and deletes
+     * nothing. */
     int32_t capacity_mib;
 
     /* What happens when the capacity is reached: KILN_POLICY_FIFO, the default, removes the entries
@@ -82,30 +83,32 @@ typedef struct kiln_persistent_settings {
      * when the store is opened. NULL or "": KILN_PERSISTENT_DEFAULT_DIR. */
     const char *dir;
 
-    /* A folder inside the directory for the entries of one device backend: a letter, then letters,
-     * digits, _ and -, at most 31 characters, and not v1. NULL or "", the default: none. */
+    /* A folder inside the directory for the entries of one device backend. Its name is a letter,
+     * then letters, digits, _ and -. The name has at most 31 characters, and is not v1. NULL or "",
+     * the default: none. */
     const char *backend;
 
-    /* Receives lines that report why the store could not be opened, or what it skipped; zeroed, the
-     * default: they are dropped. Lines may come from the thread that writes. The function may make
-     * all calls of this header; if it closes the store on that thread, the store is closed soon
-     * afterwards. Its user pointer is borrowed until a different log has been set and all
-     * operations that were running at that time have ended. */
+    /* Receives lines that report why the store could not be opened, or what it skipped. If the log
+     * is all zeros, the default, the lines are dropped. The function can also be called on the
+     * thread that writes entries. The function may make all calls of this header. If such a call
+     * closes the store on the thread that writes, the store is closed soon afterwards. The user
+     * pointer must stay valid until a different log has been set and all operations that were
+     * running at that time have ended. */
     kiln_log log;
 } kiln_persistent_settings;
 
-/* Changes the settings named in @settings->changed: all of them, or none. Texts are copied.
+/* Changes the settings that @settings->changed names: all of them, or none. Texts are copied.
  *
  * @settings  read during the call
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY; after a smaller capacity also what
- * kiln_store_open and kiln_store_trim return, if the directory exists but can't be trimmed: the
- * settings are in effect nevertheless. Blocks: on queued entries, for at most 60 s, and on
+ * kiln_store_open and kiln_store_trim return, if the directory exists but can't be trimmed (the
+ * settings are in effect nevertheless). Blocks: on queued entries, for at most 60 s, and on
  * trimming. */
 KILN_API kiln_status kiln_persistent_set(const kiln_persistent_settings *settings);
 
 /* Reads all settings.
  *
- * @ret_settings  [in, out] with its struct_size set
+ * @ret_settings  [in, out] the caller sets its struct_size
  * @texts         [out] room for the texts that @ret_settings points to; NULL: the caller does not
  *                need the texts, and they are NULL in @ret_settings. A relative directory begins
  *                with "./"
@@ -118,8 +121,8 @@ KILN_API kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_
 
 /* ---- use ---- */
 
-/* Returns a static object for store_source of kiln_program_context_params: a context with it keeps
- * its entries in this cache, as long as the cache is on for the kind.
+/* Returns a static object for the field store_source of kiln_program_context_params. A context with
+ * this object keeps its entries in this cache, as long as the cache is on for the kind.
  *
  * @kind  a kiln_engine_kind
  * Returns NULL if there is no such kind. */
@@ -130,20 +133,20 @@ KILN_API const kiln_store_source *kiln_persistent_source(uint32_t kind);
  *
  * @kind   a kiln_engine_kind
  * @error  may be NULL
- * Returns KILN_OK: entries will be kept; KILN_MISS: the cache is off, by its switch or capacity;
- * KILN_E_INVALID; what kiln_store_open returns. Blocks: on the file system. */
+ * Returns KILN_OK: entries will be kept; KILN_MISS: the cache is off, because of its switch or its
+ * capacity; KILN_E_INVALID; what kiln_store_open returns. Blocks: on the file system. */
 KILN_API kiln_status kiln_persistent_open(uint32_t kind, kiln_error *error);
 
 /* Looks up an entry, as kiln_store_get does. Also returns KILN_MISS if the cache is off for the
- * kind, or if its store can't be opened. Blocks: on reading. If a setting changes meanwhile and
- * this is the last call that uses the earlier store, also on the entries queued for it, for at most
- * 60 s. */
+ * kind, or if its store can't be opened. Blocks: on reading. If a setting changes meanwhile, and
+ * this is the last call that uses the earlier store, the call also waits until the entries that are
+ * queued for that store are written, for at most 60 s. */
 KILN_API kiln_status kiln_persistent_get(uint32_t kind, const kiln_key *key,
                                          kiln_entry **ret_entry);
 
-/* Stores an entry, as kiln_store_put does, which replaces an entry of the same key. Returns
- * KILN_MISS if the cache is off for the kind, or if its store can't be opened; nothing was stored
- * then. Blocks: as kiln_persistent_get does. */
+/* Stores an entry, as kiln_store_put does. It replaces an existing entry of the same key. Returns
+ * KILN_MISS, and stores nothing, if the cache is off for the kind, or if its store can't be opened.
+ * Blocks: as kiln_persistent_get does. */
 KILN_API kiln_status kiln_persistent_put(uint32_t kind, const kiln_entry *entry);
 
 #ifdef __cplusplus

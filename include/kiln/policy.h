@@ -16,7 +16,7 @@ extern "C" {
 
 /* What is evicted first. */
 typedef enum kiln_policy {
-    KILN_POLICY_COST = 0, /* what was cheap to build for its size and has not been used for long */
+    KILN_POLICY_COST = 0, /* what was cheap to build for its size and has not been used recently */
     KILN_POLICY_LRU = 1,  /* the least recently used */
     KILN_POLICY_FIFO = 2, /* the oldest */
     KILN_POLICY_NO_EVICT = 3, /* nothing: new objects or entries are not admitted */

@@ -118,8 +118,8 @@ typedef struct kiln_program_context_params {
      * max_stored_bytes; 0 for either: no such limit. */
     uint64_t min_stored_bytes, max_stored_bytes;
 
-    /* Build options from the environment: @replaced takes the place of an image's own options,
-     * and @appended follows these. Copied. */
+    /* Build options from the environment: @replaced takes the place of an image's own options, and
+     * @appended follows them. Copied. */
     kiln_build_options replaced, appended;
 
     /* Name, version and source revision of the library that embeds Kiln. They are part of each key,
@@ -133,9 +133,9 @@ typedef struct kiln_program_context_params {
  * @params       read during the call
  * @ret_context  [out] to be freed with kiln_program_context_free
  * Returns KILN_OK; KILN_E_INVALID: also if the ops lack a function that kiln/device.h requires;
- * KILN_E_NO_MEMORY; any other error that the ops' identity returns. If identity returns
- * KILN_E_UNSUPPORTED, the context is created, but keeps no programs of that device. Blocks: as
- * identity does. */
+ * KILN_E_NO_MEMORY; any other error that the identity function of the ops returns. If identity
+ * returns KILN_E_UNSUPPORTED, the context is created, but keeps no programs of that device. Blocks:
+ * as long as identity does. */
 KILN_API kiln_status kiln_program_context_new(const kiln_program_context_params *params,
                                               kiln_program_context **ret_context);
 
@@ -155,15 +155,16 @@ KILN_API kiln_status kiln_program_context_drain(kiln_program_context *context, u
  * empties the map and disables it: each caller then builds for itself, or loads from the store.
  * Nothing on disk changes.
  *
- * @max_bytes    or KILN_UNLIMITED
- * @max_entries  or KILN_UNLIMITED
+ * @max_bytes    in bytes; or KILN_UNLIMITED
+ * @max_entries  the number of programs; or KILN_UNLIMITED
  * Returns KILN_OK; KILN_E_INVALID. Blocks: never. */
 KILN_API kiln_status kiln_program_context_set_capacity(kiln_program_context *context,
                                                        uint64_t max_bytes, uint64_t max_entries);
 
 /* Reads the capacity of the programs map.
  *
- * @ret_max_bytes, @ret_max_entries  [out] either may be NULL; both 0 if the map is disabled
+ * @ret_max_bytes, @ret_max_entries  [out] either may be NULL; both are set to 0 if the map is
+ *                                   disabled
  * Returns KILN_OK; KILN_E_INVALID. Blocks: never. */
 KILN_API kiln_status kiln_program_context_get_capacity(kiln_program_context *context,
                                                        uint64_t *ret_max_bytes,
@@ -173,11 +174,11 @@ KILN_API kiln_status kiln_program_context_get_capacity(kiln_program_context *con
 KILN_API void kiln_program_context_clear(kiln_program_context *context);
 
 /* Removes all programs of an image that is being unloaded, with their kernels, and returns the
- * number of programs. Programs of the image that are being built are not kept in memory. Image 0
- * has no programs. */
+ * number of programs. If programs of the image are being built, they are not kept in memory. Image
+ * 0 has no programs. */
 KILN_API size_t kiln_program_context_remove_image(kiln_program_context *context, uint64_t image);
 
-/* Read the counters of the programs map, and of the kernels map, as kiln_cache_get_stats does. A
+/* Read the counters of the programs map, or of the kernels map, as kiln_cache_get_stats does. A
  * program that was removed from its map counts as lingering while one of its kernels is held.
  * Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_program_context_get_program_stats(kiln_program_context *context,
@@ -203,14 +204,14 @@ typedef struct kiln_program_event {
     uint64_t bytes;      /* size of a program; 0 for a kernel */
 } kiln_program_event;
 
-/* Called outside all locks, on the thread that caused the event, before the call that caused it
- * returns. It may call the context. If events happen on several threads, their notices may not
- * arrive in the order of the events. */
+/* Called outside all locks, on the thread that caused the event, before that thread's call returns.
+ * The listener may call the context. If events happen on several threads, their notices can arrive
+ * in a different order. */
 typedef void (*kiln_program_listener_fn)(void *user, const kiln_program_event *event);
 
 /* Add a listener to the programs map, or to the kernels map. It receives the events that happen
  * from now on, as with kiln_cache_listen. When a program is removed from its map, its kernels are
- * removed first, with KILN_EVICTED_REMOVED. A use of a kernel may also be reported as a hit of its
+ * removed first, with KILN_EVICTED_REMOVED. A use of a kernel can also be reported as a hit of its
  * program. When the context is freed, its listeners receive the evictions, but not
  * KILN_EVENT_CLEARED, and are removed.
  *
@@ -229,10 +230,10 @@ KILN_API kiln_status kiln_program_context_listen_kernels(kiln_program_context *c
                                                          void *user, uint64_t *ret_id);
 
 /* Remove a listener from the programs map, or from the kernels map. When the call returns, the
- * listener is not running on another thread and will not be called again. A call that is made
- * inside a listener of either map of the context does not wait: the removed listener is not called
- * again, but a call of it that has begun may still be running. An unknown id is ignored, and so is
- * NULL. Blocks: while the listener runs on another thread. */
+ * listener is not running on another thread and will not be called again. A call from inside a
+ * listener of either map of the context does not wait. In this case, the removed listener is not
+ * called again, but it might still be running. An unknown id is ignored, and so is NULL. Blocks:
+ * while the listener runs on another thread. */
 KILN_API void kiln_program_context_unlisten_programs(kiln_program_context *context, uint64_t id);
 KILN_API void kiln_program_context_unlisten_kernels(kiln_program_context *context, uint64_t id);
 
@@ -240,8 +241,8 @@ KILN_API void kiln_program_context_unlisten_kernels(kiln_program_context *contex
 
 /* The origin of a program, for the rules. */
 typedef enum kiln_program_origin {
-    KILN_ORIGIN_OF_FORM = 0, /* decided by the form: an image with KILN_SOURCE_IL, source with
-                                KILN_SOURCE_TEXT */
+    KILN_ORIGIN_OF_FORM = 0, /* the form decides: KILN_SOURCE_IL means an image, KILN_SOURCE_TEXT
+                                means source */
     /* A device image, for example one that a compiler put into the executable. */
     KILN_ORIGIN_IMAGE = 1,
     KILN_ORIGIN_SOURCE = 2 /* created at run time */
@@ -273,9 +274,9 @@ typedef struct kiln_program_desc_params {
     const char *name; /* for messages; NULL: none */
 } kiln_program_desc_params;
 
-/* Makes a description: examines everything that decides the build, including included files, and
- * makes the key. Later changes of these inputs are not noticed. However, if they have changed when
- * the program is built, only the caller that built it gets the result.
+/* Makes a description: examines everything that decides the build, even files that the source
+ * includes, and makes the key. Later changes of these inputs are not noticed. However, if they have
+ * changed when the program is built, only the caller that built it gets the result.
  *
  * @params    read during the call
  * @ret_desc  [out] one reference, to be released with kiln_program_desc_release
@@ -293,8 +294,8 @@ KILN_API kiln_program_desc *kiln_program_desc_retain(const kiln_program_desc *de
 /* Releases a reference and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_program_desc_release(kiln_program_desc **desc);
 
-/* Returns the key under which a store has the program, and which `kiln why` compares. It is valid
- * as long as @desc is. NULL: the inputs of the build are unknown, or @desc is NULL. */
+/* Returns the key under which a store has the program. `kiln why` compares such keys. The key is
+ * valid as long as @desc is. NULL: the inputs of the build are unknown, or @desc is NULL. */
 KILN_API const kiln_key *kiln_program_desc_key(const kiln_program_desc *desc);
 
 /* Why a program is not kept. */
@@ -315,7 +316,7 @@ typedef enum kiln_uncached {
 /* Returns "kept", "built from source", …; NULL for an unknown value. The text is static. */
 KILN_API const char *kiln_uncached_text(uint32_t uncached);
 
-/* Whether a program is kept, and if not, why. */
+/* Says whether a program is kept, and if not, why. */
 typedef struct kiln_program_caching {
     size_t struct_size; /* set by the caller */
     uint32_t memory;    /* a kiln_uncached, for the maps; a kernel is kept if its program is kept */
@@ -327,7 +328,7 @@ typedef struct kiln_program_caching {
 /* Reports whether a program is cached with the current settings, and if not, why. Entries that a
  * store already has are found even if the store is read-only or the device gives no binaries.
  *
- * @ret_caching  [in, out] with its struct_size set
+ * @ret_caching  [in, out] the caller sets its struct_size
  * Returns KILN_OK; KILN_E_INVALID. Blocks: on opening the persistent cache of the process, if the
  * context uses it and it isn't open. */
 KILN_API kiln_status kiln_program_desc_get_caching(const kiln_program_desc *desc,
@@ -340,8 +341,8 @@ typedef enum kiln_program_from {
     KILN_PROGRAM_FROM_MEMORY = 1,
     KILN_PROGRAM_FROM_STORE = 2,
     KILN_PROGRAM_FROM_BUILD = 3,
-    /* For this caller alone: because of the rules, because the map is disabled or admits nothing
-     * more, or because the inputs changed during the build. */
+    /* It was built for this caller alone: because of the rules, because the map is disabled or
+     * admits nothing more, or because the inputs changed during the build. */
     KILN_PROGRAM_FROM_PRIVATE_BUILD = 4,
     KILN_PROGRAM_FROM_BLOB = 5
 } kiln_program_from;
@@ -356,26 +357,26 @@ typedef struct kiln_program_result {
      * because of the rules or unknown inputs. */
     uint64_t build_ns, load_ns, wait_ns;
     kiln_status store; /* why the store did not return the program: KILN_MISS, KILN_E_CORRUPT, …;
-                          KILN_OK if it did, or was not asked */
+                          KILN_OK if it did, or if it was not asked */
 } kiln_program_result;
 
 /* Finds a program in memory or in the store, or else builds it. If the device is out of resources,
  * or host or device memory is exhausted, the call evicts all programs and kernels of this context
  * that are not in use, waits until other threads have freed the objects that they evicted, and
- * tries the operation once more. A program is in use as long as one of its kernels is. If the store
- * fails, that counts as a miss.
+ * tries the operation once more. A program is in use as long as one of its kernels is. A failure of
+ * the store counts as a miss.
  *
  * @ret_program  [out] one hold, to be released with kiln_program_release
- * @ret_result   [in, out] with its struct_size set; may be NULL
+ * @ret_result   [in, out] the caller sets its struct_size; may be NULL
  * @error        may be NULL; for KILN_E_BUILD it receives the beginning of the build log
  * Returns KILN_OK; KILN_E_BUILD; KILN_E_UNSUPPORTED: the device can't link, or does not accept code
  * of this form; KILN_E_INVALID; KILN_E_RESOURCES, KILN_E_NO_MEMORY and other errors of the device;
  * KILN_E_CYCLE: the build would wait for itself. If the build fails with KILN_E_BUILD,
  * KILN_E_UNSUPPORTED or KILN_E_INVALID, the builder and all waiters get that error, and with
- * KILN_CACHE_RETAIN_FAILURES all later callers do too. If it fails with a different error, or if it
- * fails and the inputs changed meanwhile, only the builder gets the error, and one of the waiters
- * tries once more; if that fails too, all waiters get the second error. Blocks: on the build, by
- * this or another caller; never if the program is in memory. */
+ * KILN_CACHE_RETAIN_FAILURES all later callers do too. If it fails with a different error, or if
+ * the inputs changed during the failed build, only the builder gets the error. One of the waiters
+ * then tries once more. If that fails too, all waiters get the second error. Blocks: on the build,
+ * by this or another caller; never if the program is in memory. */
 KILN_API kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,
                                       kiln_program_result *ret_result, kiln_error *error);
 
@@ -390,9 +391,9 @@ typedef struct kiln_program_params {
 /* Does the same as kiln_program_get, with options.
  *
  * @params  read during the call; NULL: all defaults
- * Returns what kiln_program_get returns; KILN_TIMEOUT: another thread is still building it. If
- * another process is still building the program, this process builds it too. Blocks: on loading or
- * building it here, and on builds by others, at most @params->wait_ns. */
+ * Returns what kiln_program_get returns; KILN_TIMEOUT: another thread is still building the
+ * program. If another process is still building the program, this process builds it too. Blocks: on
+ * loading or building the program here; on builds by others, for at most @params->wait_ns. */
 KILN_API kiln_status kiln_program_obtain(const kiln_program_desc *desc,
                                          const kiln_program_params *params,
                                          kiln_program **ret_program,
@@ -404,7 +405,7 @@ KILN_API kiln_status kiln_program_obtain(const kiln_program_desc *desc,
  * @ret_pending  [out] with KILN_BUSY the pending answer (kiln/cache.h): pass it to
  *               kiln_program_wait, and in the end to kiln_pending_drop
  * Returns KILN_OK; KILN_BUSY: another thread is building it; KILN_MISS: kiln_program_get would
- * build or load it; the failure that memory keeps for this program; KILN_E_INVALID;
+ * build or load it; the failure that is kept in memory for this program; KILN_E_INVALID;
  * KILN_E_NO_MEMORY. Blocks: never. */
 KILN_API kiln_status kiln_program_find(const kiln_program_desc *desc, kiln_program **ret_program,
                                        kiln_pending **ret_pending, kiln_error *error);
@@ -421,20 +422,20 @@ KILN_API kiln_status kiln_program_find(const kiln_program_desc *desc, kiln_progr
 KILN_API kiln_status kiln_program_wait(kiln_pending *pending, uint64_t wait_ns,
                                        kiln_program **ret_program, kiln_error *error);
 
-/* Takes over a program that the user has built, and returns a hold on it, from which kernels can be
- * obtained as from any other. The program is not cached.
+/* Takes over a program that the user has built, and returns a hold on it. Kernels can be obtained
+ * from this hold as from any other. The program is not cached.
  *
  * @device       index into the devices of the context
  * @handle       the backend's handle; the ops' release_program releases it when the last hold is
  *               released
  * @ret_program  [out] one hold, to be released with kiln_program_release
- * Returns KILN_OK; KILN_E_INVALID, KILN_E_NO_MEMORY: the handle is still the caller's. Blocks:
- * never. */
+ * Returns KILN_OK; KILN_E_INVALID, KILN_E_NO_MEMORY: the handle still belongs to the caller.
+ * Blocks: never. */
 KILN_API kiln_status kiln_program_adopt(kiln_program_context *context, size_t device, void *handle,
                                         kiln_program **ret_program);
 
-/* Returns the backend's handle, such as a cl_program, which is valid as long as the hold is. NULL
- * for NULL. */
+/* Returns the backend's handle, such as a cl_program; NULL for NULL. The handle is valid as long as
+ * the hold is. */
 KILN_API void *kiln_program_handle(const kiln_program *program);
 
 /* Does the same as kiln_program_desc_get_caching, for the description that the program was made
@@ -445,15 +446,15 @@ KILN_API kiln_status kiln_program_get_caching(const kiln_program *program,
 /* Adds a hold and returns its argument. NULL is allowed. */
 KILN_API kiln_program *kiln_program_retain(kiln_program *program);
 
-/* Releases a hold and sets the pointer to NULL. NULL and a pointer to NULL are allowed. Blocks: for
- * the last hold, as the ops' release_program does. */
+/* Releases a hold and sets the pointer to NULL. NULL and a pointer to NULL are allowed. Blocks: if
+ * this is the last hold, as long as the ops' release_program does. */
 KILN_API void kiln_program_release(kiln_program **program);
 
 /* ---- kernels ---- */
 
 /* Prepares the name of a kernel for look-ups.
  *
- * @desc      of the kernel's program; retained
+ * @desc      the description of the kernel's program; retained
  * @name      copied; not empty
  * @ret_desc  [out] one reference, to be released with kiln_kernel_desc_release
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. Blocks: never. */
@@ -479,34 +480,35 @@ KILN_API kiln_status kiln_kernel_get(const kiln_kernel_desc *desc, kiln_kernel *
                                      kiln_error *error);
 
 /* Finds or makes a kernel of a program that is held. If the program is neither cached nor made from
- * a description, the kernel is made for this caller alone; otherwise it is shared, as by
- * kiln_kernel_get. A look-up by the bare name costs more than one by a description.
+ * a description, the kernel is made for this caller alone; otherwise it is shared, as with
+ * kiln_kernel_get. A look-up by name costs more than a look-up by description.
  *
  * @name        not empty
- * @device      index into the devices of the context: the one that the kernel will run on
+ * @device      the device that the kernel will run on, as an index into the devices of the context
  * @ret_kernel  [out] one hold, to be released with kiln_kernel_release
  * @error       may be NULL
- * Returns what kiln_kernel_get returns. Blocks: as the ops' kernel does. */
+ * Returns what kiln_kernel_get returns. Blocks: as long as the ops' kernel function does. */
 KILN_API kiln_status kiln_program_get_kernel(kiln_program *program, const char *name, size_t device,
                                              kiln_kernel **ret_kernel, kiln_error *error);
 
-/* Enters a read section on a context's kernels, as kiln_section_enter does: kernels that are peeked
- * at stay valid until kiln_section_leave. Neither argument may be NULL; unchecked, for speed. */
+/* Enters a read section on a context's kernels, as kiln_section_enter does. Kernels that are peeked
+ * at inside it stay valid until kiln_section_leave. Neither argument may be NULL; unchecked, for
+ * speed. */
 KILN_API void kiln_kernel_section_enter(kiln_program_context *context, kiln_section *ret_section);
 
 /* Returns the backend's handle of a kernel that is in memory, or NULL. Builds nothing, waits for
  * nothing, and takes no hold. Counts as a use of the program too. Only one thread at a time may use
- * a kernel that was peeked at, unless the device lets threads share kernels: kiln_kernel_lock can't
- * be used, because it needs a hold, such as kiln_kernel_get returns. Neither argument may be NULL;
- * unchecked, for speed. */
+ * a kernel that was peeked at, unless the device lets threads share kernels. kiln_kernel_lock can't
+ * be used for such a kernel, because the lock needs a hold (see kiln_kernel_get). Neither argument
+ * may be NULL; unchecked, for speed. */
 KILN_API void *kiln_kernel_peek(const kiln_section *section, const kiln_kernel_desc *desc);
 
-/* Returns the backend's handle, such as a cl_kernel, which is valid as long as the hold is. NULL
- * for NULL. */
+/* Returns the backend's handle, such as a cl_kernel; NULL for NULL. The handle is valid as long as
+ * the hold is. */
 KILN_API void *kiln_kernel_handle(const kiln_kernel *kernel);
 
-/* Returns the backend's handle of the kernel's program, which is valid as long as the hold on the
- * kernel is. NULL for NULL. */
+/* Returns the backend's handle of the kernel's program; NULL for NULL. The handle is valid as long
+ * as the hold on the kernel is. */
 KILN_API void *kiln_kernel_program_handle(const kiln_kernel *kernel);
 
 /* Lock and unlock a shared kernel, for threads that set its arguments and enqueue it. A thread must
@@ -518,15 +520,15 @@ KILN_API void kiln_kernel_unlock(kiln_kernel *kernel);
 /* Adds a hold and returns its argument. NULL is allowed. */
 KILN_API kiln_kernel *kiln_kernel_retain(kiln_kernel *kernel);
 
-/* Releases a hold and sets the pointer to NULL. NULL and a pointer to NULL are allowed. Blocks: for
- * the last hold, as the ops' release functions do. */
+/* Releases a hold and sets the pointer to NULL. NULL and a pointer to NULL are allowed. Blocks: if
+ * this is the last hold, as long as the ops' release functions do. */
 KILN_API void kiln_kernel_release(kiln_kernel **kernel);
 
 /* ---- cache blobs ---- */
 
 /* Returns the ID of a description's blob. The ID covers everything that decides the build, and
  * Kiln's own version and source revision. Equal descriptions have equal IDs in every process. An ID
- * has some thousands of bytes, and their meaning is not documented. For a file name, make a key
+ * consists of some thousands of bytes. Their meaning is not documented. For a file name, make a key
  * with the ID as its only part, and use the digest of that key.
  *
  * @ret_size  [out] in bytes; 0 if there are no blobs: the device gives no binaries, or the inputs
@@ -539,9 +541,9 @@ KILN_API kiln_status kiln_program_desc_cache_blob_id(const kiln_program_desc *de
 
 /* Copies a program's blob: a binary from which the same description makes the program without
  * building it. The blob is obtained from the device on the first call, and kept with the program,
- * so later calls return equal bytes. From then on, the blob is part of the program's size. If
- * several threads make the first call at the same time, each may call the device, but all get the
- * same bytes.
+ * so later calls return equal bytes. From then on, the size of the blob counts as part of the
+ * program's size. If several threads make the first call at the same time, each might call the
+ * device, but all get the same bytes.
  *
  * @size  [in] the size of @blob in bytes; [out] the size of the program's blob; 0 if that blob is
  *        empty, which is valid: a blob would not make this program cheaper to build
@@ -554,21 +556,21 @@ KILN_API kiln_status kiln_program_desc_cache_blob_id(const kiln_program_desc *de
 KILN_API kiln_status kiln_program_get_cache_blob(const kiln_program *program, size_t *size,
                                                  uint8_t *blob);
 
-/* Makes a program from its blob, and keeps it in memory like one that was built. If memory already
- * has the program, the call returns that and does not read the blob. A kept failure of its build is
- * discarded. The store is not used.
+/* Makes a program from its blob, and keeps it in memory like one that was built. If the program is
+ * already in memory, the call returns it and does not read the blob. If a failure of its build is
+ * kept in memory, the call discards that failure. The call does not use the store.
  *
  * @size         in bytes; 0: an empty blob, with which the call does the same as kiln_program_get
  * @blob         read during the call; nothing in it is trusted
  * @ret_program  [out] one hold, to be released with kiln_program_release
- * @ret_result   [in, out] with its struct_size set; may be NULL
+ * @ret_result   [in, out] the caller sets its struct_size; may be NULL
  * @error        may be NULL
  * Returns what kiln_program_get returns; KILN_E_UNSUPPORTED: the program has no blobs, as
- * kiln_program_desc_cache_blob_id says; KILN_E_CORRUPT: not a blob, or damaged; KILN_E_VERSION: of
- * a newer format; KILN_E_REFUSED: the blob belongs to a different description, device, driver or
- * version, and @error names the part that differs, or the device does not accept the blob, or the
- * inputs of the build have changed. If the blob was refused, nothing was built. Blocks: on the
- * device's load, or on a build by another caller. */
+ * kiln_program_desc_cache_blob_id says; KILN_E_CORRUPT: @blob is not a blob, or is damaged;
+ * KILN_E_VERSION: it has a newer format; KILN_E_REFUSED: the blob belongs to a different
+ * description, device, driver or version, and @error names the part that differs, or the device
+ * does not accept the blob, or the inputs of the build have changed. If the blob was refused,
+ * nothing was built. Blocks: on the device's load, or on a build by another caller. */
 KILN_API kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, size_t size,
                                                          const uint8_t *blob,
                                                          kiln_program **ret_program,

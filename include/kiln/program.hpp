@@ -17,8 +17,8 @@
  *     kiln::program again(desc, load_from_disk(desc.get_cache_blob_id()));
  *
  * Some device ops may throw (kiln/device.h names them). The exception reaches the caller for which
- * the op ran, and counts as a failure of that caller alone: nothing is kept, and one of the threads
- * that wait continues in its place.
+ * the op ran, and counts as a failure of that caller alone. Nothing is kept, and one of the waiting
+ * threads takes over.
  */
 #ifndef KILN_PROGRAM_HPP
 #define KILN_PROGRAM_HPP
@@ -73,28 +73,29 @@ class program_context
         detail::check(kiln_program_context_new(&params, context_.address()));
     }
 
-    /* Without exceptions: returns whether the context was created. */
+    /* Only for programs without exceptions: returns true if the context was created. */
     explicit operator bool() const noexcept
     {
         return static_cast<bool>(context_);
     }
 
-    /* Waits until everything that was built is in the store. Returns timeout if that takes longer.
-     */
+    /* Waits until everything that was built is in the store. Returns timeout if that takes longer
+     * than @timeout_ns. */
     status drain(std::uint64_t timeout_ns)
     {
         return detail::check(kiln_program_context_drain(context_.get(), timeout_ns));
     }
 
-    /* Sets the capacity of the programs map; 0 for either limit empties and disables it. */
+    /* Sets the capacity of the programs map; if either limit is 0, the call empties and disables
+     * the map. */
     status set_capacity(std::uint64_t max_bytes, std::uint64_t max_entries)
     {
         return detail::check(
             kiln_program_context_set_capacity(context_.get(), max_bytes, max_entries));
     }
 
-    /* Reads the capacity of the programs map. Either may be null; both are 0 if the map is
-     * disabled. */
+    /* Reads the capacity of the programs map. Either pointer may be null. Both numbers are 0 if the
+     * map is disabled. */
     status get_capacity(std::uint64_t *max_bytes, std::uint64_t *max_entries) const
     {
         return detail::check(
@@ -165,7 +166,8 @@ template <listen_fn *listen, unlisten_fn *unlisten> class map_listener
     map_listener(const map_listener &) = delete;
     map_listener &operator=(const map_listener &) = delete;
 
-    /* Stops listening. When it returns, the function is not running on another thread. */
+    /* Stops listening. When the destructor returns, the function is not running on another thread.
+     */
     ~map_listener()
     {
         unlisten(context_, id_);
@@ -201,7 +203,8 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
 
     program_desc() = default;
 
-    /* Makes a description: examines everything that decides the build, including included files. */
+    /* Makes a description: examines everything that decides the build, even files that the source
+     * includes. */
     program_desc(const program_context &context, const kiln_program_desc_params &params)
         : program_desc()
     {
@@ -212,8 +215,8 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
         *this = program_desc(made);
     }
 
-    /* Returns the ID of the description's blob; empty: the device gives no binaries, or the inputs
-     * of the build are unknown. */
+    /* Returns the ID of the description's blob. The ID is empty if the device gives no binaries, or
+     * if the inputs of the build are unknown. */
     std::vector<std::uint8_t> get_cache_blob_id() const
     {
         std::size_t size = 0;
@@ -232,14 +235,14 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
         return result;
     }
 
-    /* Returns whether the program, and so each of its kernels, is kept in memory. */
+    /* Returns true if the program is kept in memory. Its kernels are then kept too. */
     bool is_cacheable() const
     {
         return caching().memory == KILN_UNCACHED_NOT;
     }
 
-    /* Returns the key under which a store has the program; empty: the inputs of the build are
-     * unknown. */
+    /* Returns the key under which a store has the program. The key is empty if the inputs of the
+     * build are unknown. */
     kiln::key key() const noexcept
     {
         return kiln::key(kiln_key_retain(kiln_program_desc_key(get())));
@@ -265,7 +268,7 @@ class kernel_desc : public detail::reference<kiln_kernel_desc, detail::retain_ke
     }
 };
 
-/* A hold on a live kernel, which keeps the kernel's program alive too. A copy is a further hold. */
+/* A hold on a live kernel. It keeps the kernel's program alive too. A copy is one more hold. */
 class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kernel_release>
 {
   public:
@@ -273,8 +276,8 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
 
     kernel() = default;
 
-    /* Finds or makes the kernel and, if needed, its program. Empty: the program has no kernel of
-     * that name. */
+    /* Finds or makes the kernel and, if needed, its program. The hold is empty if the program has
+     * no kernel of that name. */
     explicit kernel(const kernel_desc &desc) : kernel()
     {
         kiln_kernel *found = nullptr;
@@ -284,8 +287,8 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
         *this = kernel(found);
     }
 
-    /* Returns the device runtime's handle, such as a cl_kernel, which is valid as long as the hold
-     * is. */
+    /* Returns the device runtime's handle, such as a cl_kernel. The handle is valid as long as the
+     * hold is. */
     template <typename Handle> Handle handle() const noexcept
     {
         return static_cast<Handle>(kiln_kernel_handle(get()));
@@ -297,13 +300,14 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
         return static_cast<Handle>(kiln_kernel_program_handle(get()));
     }
 
-    /* Locks a shared kernel while its arguments are set and it is enqueued; for std::lock_guard. */
+    /* Locks a shared kernel while a thread sets its arguments and enqueues it. std::lock_guard uses
+     * this. */
     void lock() const noexcept
     {
         kiln_kernel_lock(get());
     }
 
-    /* Unlocks it. */
+    /* Unlocks the kernel. */
     void unlock() const noexcept
     {
         kiln_kernel_unlock(get());
@@ -312,7 +316,7 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
 
 class pending_program;
 
-/* A hold on a live program. A copy is a further hold. */
+/* A hold on a live program. A copy is one more hold. */
 class program : public detail::hold<kiln_program, detail::retain_program, kiln_program_release>
 {
   public:
@@ -322,7 +326,7 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
 
     /* Finds the program in memory or in the store, or else builds it.
      *
-     * @ret_result  [in, out] with its struct_size set; may be null */
+     * @ret_result  [in, out] the caller sets its struct_size; may be null */
     explicit program(const program_desc &desc, kiln_program_result *ret_result = nullptr)
         : program()
     {
@@ -333,8 +337,8 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         *this = program(found);
     }
 
-    /* Does the same as the constructor above, with options. Empty: the wait for another builder
-     * timed out. */
+    /* Does the same as the constructor above, with options. The hold is empty if the wait for
+     * another builder timed out. */
     program(const program_desc &desc, const kiln_program_params &options,
             kiln_program_result *ret_result = nullptr)
         : program()
@@ -347,13 +351,13 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         *this = program(found);
     }
 
-    /* Looks for the program in memory, and never builds, loads or waits. Empty: it is not in
-     * memory.
+    /* Looks for the program in memory, and never builds, loads or waits. The result is empty if the
+     * program is not in memory.
      *
-     * @ret_pending  [out] not empty if another thread is building it */
+     * @ret_pending  [out] not empty if another thread is building the program */
     static program find(const program_desc &desc, pending_program &ret_pending);
 
-    /* Makes the program from its blob; if the blob is empty, obtains the program as the first two
+    /* Makes the program from its blob. If the blob is empty, obtains the program as the first two
      * constructors do. */
     program(const program_desc &desc, const std::vector<std::uint8_t> &cache_blob,
             kiln_program_result *ret_result = nullptr)
@@ -367,7 +371,7 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         *this = program(found);
     }
 
-    /* Takes over a program that the user has built. The returned hold, and its copies, own @handle.
+    /* Takes over a program that the user has built. The returned hold and its copies own @handle.
      * The program is not cached. */
     static program adopt(const program_context &context, std::size_t device, void *handle)
     {
@@ -376,9 +380,9 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return program(adopted);
     }
 
-    /* Returns a binary from which the same description makes the program without building it.
-     * Empty: the program has no blob (KILN_E_UNSUPPORTED of kiln_program_get_cache_blob), or its
-     * blob is empty, which is valid. */
+    /* Returns a binary from which the same description makes the program without building it. The
+     * result is empty if the program has no blob (kiln_program_get_cache_blob returns
+     * KILN_E_UNSUPPORTED), or if its blob is empty, which is valid. */
     std::vector<std::uint8_t> get_cache_blob() const
     {
         std::size_t size = 0;
@@ -394,9 +398,10 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return blob;
     }
 
-    /* Returns the kernel of a name; empty: there is no kernel of that name.
+    /* Returns the kernel with the given name. The hold is empty if there is no such kernel.
      *
-     * @device  index into the devices of the context: the one that the kernel will run on */
+     * @device  the device that the kernel will run on, as an index into the devices of the context
+     */
     kernel get_kernel(const std::string &name, std::size_t device = 0) const
     {
         kiln_kernel *found = nullptr;
@@ -417,14 +422,14 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return result;
     }
 
-    /* Returns whether the program, and so each of its kernels, is kept in memory. */
+    /* Returns true if the program is kept in memory. Its kernels are then kept too. */
     bool is_cacheable() const
     {
         return caching().memory == KILN_UNCACHED_NOT;
     }
 
-    /* Returns the device runtime's handle, such as a cl_program, which is valid as long as the hold
-     * is. */
+    /* Returns the device runtime's handle, such as a cl_program. The handle is valid as long as the
+     * hold is. */
     template <typename Handle> Handle handle() const noexcept
     {
         return static_cast<Handle>(kiln_program_handle(get()));
@@ -439,8 +444,9 @@ class pending_program : public detail::pending_answer
 
     pending_program() = default;
 
-    /* Waits for the program. Empty: the wait timed out; or the build ended without a program that
-     * can be shared, and the caller must make a program from the description.
+    /* Waits for the program. The result is empty if the wait timed out, or if the build ended
+     * without a program that can be shared. In the second case, the caller must make a program from
+     * the description.
      *
      * @wait_ns     how long to wait; 0: without limit; or KILN_NO_WAIT
      * @ret_status  [out] success; timeout; or miss if the build ended without such a program; may

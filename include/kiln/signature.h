@@ -31,7 +31,7 @@ typedef struct kiln_public_key {
     unsigned char bytes[32];
 } kiln_public_key;
 
-/* Reads a public key from its text: "team-1:", and 44 characters of Base64.
+/* Reads a public key from its text: a name, such as "team-1", a colon, and 44 characters of Base64.
  *
  * @text     must not be NULL
  * @ret_key  [out]
@@ -57,9 +57,11 @@ typedef struct kiln_signature {
  * not look at signatures.
  *
  * @entry          must not be NULL
- * @ret_signature  [in, out] with its struct_size set; the call fills the fields that it covers
- * Returns KILN_OK; KILN_MISS: the entry has no signature; KILN_E_CORRUPT: what it has in that place
- * is no signature; KILN_E_INVALID: NULL, or no struct_size. Threads: any. Blocks: never. */
+ * @ret_signature  [in, out] the caller sets its struct_size; the call fills the fields that this
+ *                 size covers
+ * Returns KILN_OK; KILN_MISS: the entry has no signature; KILN_E_CORRUPT: its signature section
+ * does not contain a signature; KILN_E_INVALID: NULL, or no struct_size. Threads: any. Blocks:
+ * never. */
 KILN_API kiln_status kiln_entry_get_signature(const kiln_entry *entry,
                                               kiln_signature *ret_signature);
 
@@ -90,8 +92,8 @@ KILN_API kiln_status kiln_secret_key_make(const char *path, const char *name,
 KILN_API kiln_status kiln_secret_key_get_public(const char *path, kiln_public_key *ret_key,
                                                 kiln_error *error);
 
-/* Receives a key of a file of trusted keys, and whether the file revokes it. Returns 0 to continue.
- */
+/* Receives a key from a file of trusted keys, and whether the file revokes that key. Returns 0 to
+ * continue. */
 typedef int (*kiln_trusted_key_fn)(void *user, const kiln_public_key *key, int is_revoked);
 
 /* Reads a file of trusted keys: a line "NAME:KEY" for each trusted key, and "revoked NAME:KEY" for
@@ -103,8 +105,8 @@ typedef int (*kiln_trusted_key_fn)(void *user, const kiln_public_key *key, int i
  * @user   passed to @visit; may be NULL
  * @error  may be NULL; names the file and, if a line is wrong, the line
  * Returns KILN_OK; KILN_MISS: no such file; KILN_E_INVALID: NULL, or the path is not absolute;
- * KILN_E_PARSE: a line is not one of these; KILN_E_DENIED: the file or folder has the wrong owner,
- * mode or kind; KILN_E_TOO_LARGE: the file has more than 1 MiB; KILN_E_IO; KILN_E_NO_MEMORY.
+ * KILN_E_PARSE: a line has none of these forms; KILN_E_DENIED: the file or folder has the wrong
+ * owner, mode or kind; KILN_E_TOO_LARGE: the file has more than 1 MiB; KILN_E_IO; KILN_E_NO_MEMORY.
  * Threads: any. Blocks: on the file system. */
 KILN_API kiln_status kiln_trusted_keys_each(const char *path, kiln_trusted_key_fn visit, void *user,
                                             kiln_error *error);

@@ -38,7 +38,7 @@ typedef struct kiln_stats {
 /* Adds to the counters in a file, which is created (mode 0600) if it doesn't exist. Several
  * processes may do so concurrently. A file that does not contain counters is not changed.
  *
- * @path   a regular file that belongs to this user and that nobody else may write
+ * @path   a regular file that belongs to this user and that no other user can write to
  * @delta  what to add
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: the file does not contain counters;
  * KILN_E_DENIED; KILN_E_IO: nothing was added, perhaps because another process held the file's
@@ -48,10 +48,10 @@ KILN_API kiln_status kiln_stats_add_to_file(const char *path, const kiln_stats *
 
 /* Reads the counters in a file.
  *
- * @path       as above
+ * @path       as for kiln_stats_add_to_file
  * @ret_stats  [out]
- * Returns KILN_OK; KILN_MISS: there is no such file; otherwise as above. Threads: any. Blocks: as
- * above. */
+ * Returns KILN_OK; KILN_MISS: there is no such file; otherwise what kiln_stats_add_to_file returns.
+ * Threads: any. Blocks: as that call does. */
 KILN_API kiln_status kiln_stats_read_file(const char *path, kiln_stats *ret_stats);
 
 #ifdef __cplusplus

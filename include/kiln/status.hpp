@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/status.h in C++11: failures, thrown or returned, as in all other C++ headers.
+ * kiln/status.h in C++11: how all C++ headers report failures, by an exception or by a result.
  *
  * A failure throws kiln::error. If exceptions are off, or KILN_NO_EXCEPTIONS is defined, calls that
  * return kiln::status return the failure; all other calls return an empty object. All files of a
@@ -127,7 +127,7 @@ template <typename Params> Params params() noexcept
 namespace detail
 {
 
-/* Throws if @code is an error; otherwise returns it. */
+/* Throws if @code is an error; otherwise returns @code. */
 inline status check(kiln_status code, const kiln_error *described = nullptr)
 {
 #ifndef KILN_NO_EXCEPTIONS
@@ -140,14 +140,14 @@ inline status check(kiln_status code, const kiln_error *described = nullptr)
     return static_cast<status>(code);
 }
 
-/* Returns whether C calls receive the whole text: for them, a text ends at its first zero byte. */
+/* Returns true if C calls receive the whole text. For them, a text ends at its first zero byte. */
 inline bool is_text(const std::string &bytes) noexcept
 {
     return bytes.find('\0') == std::string::npos;
 }
 
-/* A counted hold on a T. Retain and Release are the C functions that retain and release it; View is
- * T, or const T if it is immutable. */
+/* A counted hold on a T. Retain and Release are the C functions that retain and release a T. View
+ * is T, or const T if T is immutable. */
 template <typename T, typename View, T *(*Retain)(View *), void (*Release)(T **)> class counted
 {
   public:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A store: entries that outlive the process. All calls take whole keys. A hit is an entry that was
- * verified and whose key equals the wanted one.
+ * verified and has the requested key.
  *
  *     kiln_store *store = NULL;
  *     kiln_entry *entry = NULL;
@@ -39,8 +39,8 @@ extern "C" {
 #endif
 
 /* An open store. Any thread may use it. NULL stands for no store: a get returns KILN_MISS, and a
- * put drops its entry and returns KILN_OK. A forked child may use it, but its leases remain the
- * parent's. */
+ * put drops its entry and returns KILN_OK. A forked child may use it, but the leases still belong
+ * to the parent. */
 typedef struct kiln_store kiln_store;
 
 /* The right of one process to build a key. The system releases it when the process ends. */
@@ -57,11 +57,11 @@ enum {
     KILN_STORE_NO_TRIM_AT_CLOSE = 32u /* closing does not remove entries that exceed age or size */
 };
 
-/* How many files of trusted keys there are: root's, and the user's. */
+/* The number of files of trusted keys: root's and the user's. */
 #define KILN_TRUSTED_KEY_FILES 2
 
 /* Credentials for stores on servers. Files are given by their absolute paths; NULL: none. A
- * location may name other files. */
+ * location can name other files. */
 typedef struct kiln_store_credentials {
     size_t struct_size;
     const char *http_token_file; /* its first line is the token that HTTP and HTTPS servers get */
@@ -71,21 +71,21 @@ typedef struct kiln_store_credentials {
     /* The files of the keys whose signatures are believed. These files need not exist. Only the
      * caller can name them; a location cannot. */
     const char *trusted_key_files[KILN_TRUSTED_KEY_FILES];
-    /* For S3. If there is no access key, the file is used; if there is neither, requests are not
-     * signed. */
+    /* For S3. If there is no access key, aws_credentials_file is used. If there is neither,
+     * requests are not signed. */
     const char *aws_access_key_id, *aws_secret_access_key;
     const char *aws_session_token;    /* of keys that expire; NULL: none */
-    const char *aws_credentials_file; /* a file of credentials as AWS's tools use it, of which the
-                                         section [default] is read */
+    const char *aws_credentials_file; /* a credentials file of AWS's tools; its section [default] is
+                                         read */
     const char *aws_region;           /* NULL: us-east-1 */
 } kiln_store_credentials;
 
 /* How a store is opened. */
 typedef struct kiln_store_params {
     size_t struct_size;
-    uint64_t max_bytes;      /* maximal size on disk; 0: 2 GiB; or KILN_UNLIMITED */
+    uint64_t max_bytes;      /* maximum size on disk; 0: 2 GiB; or KILN_UNLIMITED */
     uint32_t flags;          /* KILN_STORE_… or-ed */
-    uint32_t use_interval_s; /* shortest time between two records of an entry's use, in seconds;
+    uint32_t use_interval_s; /* the uses of an entry are recorded at most once in this many seconds;
                                 0: 3600 */
     kiln_log log;            /* receives lines that report why the store disabled itself, and what
                                 it skipped */
@@ -93,7 +93,7 @@ typedef struct kiln_store_params {
     uint32_t policy; /* a kiln_policy except AUTO. A use is a get that found the entry; it is
                         recorded in the file's mtime, at most once per use_interval_s */
     uint64_t
-        max_age_s; /* entries unused for longer, in seconds, are removed; 0: age does not count */
+        max_age_s; /* entries not used for this many seconds are removed; 0: age does not count */
     const char *key_file;     /* absolute path of the signing key; NULL: none */
     uint64_t max_entry_bytes; /* larger entries are neither put nor read; 0: 1 GiB, or on a server
                                  16 MiB; or KILN_UNLIMITED */
@@ -101,15 +101,16 @@ typedef struct kiln_store_params {
 } kiln_store_params;
 
 /* Opens a store. A missing directory is created (mode 0700), and its parents too; an existing one
- * is used if it belongs to this user and nobody else may write to it. The directory is not walked.
+ * is used if it belongs to this user and no other user can write to it. The call does not walk
+ * through the directory.
  *
  * If a signing key is given, each entry that is put is signed with it, and an entry without that
  * signature is a miss. The file of the key must contain 32 bytes, belong to this user, and be
  * neither readable nor writable by others. If the file can't be used, the store is not opened.
  *
- * Unless its URL contains trust=any, a store on a server believes only entries that are signed with
- * a trusted key, with its own secret key or with the signing key, and is read-only if it has
- * neither a secret key nor a signing key.
+ * A store on a server believes only entries that are signed with a trusted key, with its own secret
+ * key or with the signing key. If it has neither a secret key nor a signing key, it is read-only.
+ * These two rules do not apply if its URL contains trust=any.
  *
  * @location   one of the following. A directory: an absolute path or one that begins with '.',
  *             taken literally; or a URL such as
@@ -131,8 +132,8 @@ typedef struct kiln_store_params {
  * symbolic link, or is not a directory, or a file of keys, a password, a token or credentials has
  * the wrong owner, mode, type or size, or no key is trusted for a store on a server, or the secret
  * key is revoked; KILN_E_CORRUPT, KILN_E_VERSION: a pack that is damaged, or of a newer format;
- * KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. A chain opens if one of its stores
- * does. Blocks: on the file system. */
+ * KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. A chain can be opened if one of its
+ * stores can. Blocks: on the file system. */
 KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                                      kiln_store **ret_store, kiln_error *error);
 
@@ -141,9 +142,10 @@ KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_para
  * and on trimming unless KILN_STORE_NO_TRIM_AT_CLOSE is set. */
 KILN_API void kiln_store_close(kiln_store **store);
 
-/* Looks up and verifies an entry. An entry that is damaged, or that has no signature that the store
- * believes, is a miss, is counted, and will be replaced by the next put. A get writes only the time
- * of the use. In a chain, it also copies the entry into the stores before the one that had it.
+/* Looks up and verifies an entry. If an entry is damaged, or has no signature that the store
+ * believes, the look-up is a miss. Such an entry is counted, and the next put replaces it. A get
+ * writes only the time of the use. In a chain, it also copies the entry into the stores that come
+ * before the store that had it.
  *
  * @ret_entry  [out] one reference, to be released with kiln_entry_release
  * Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: the entry is damaged; KILN_E_UNAUTHENTICATED: it is
@@ -157,24 +159,24 @@ KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln
 #define KILN_REQUEST_PART "request"
 
 /* Publishes an entry under its own key, completely or not at all. An existing entry is replaced,
- * but one of a newer format stays: in layouts "sycl" and "onednn" the new entry is stored beside
- * it, and otherwise the call stores nothing and returns KILN_EXISTS.
+ * unless it has a newer format. In that case it stays: in the layouts "sycl" and "onednn" the new
+ * entry is stored beside it; in all other cases the call stores nothing and returns KILN_EXISTS.
  *
  * @entry  borrowed
  * Returns KILN_OK; KILN_EXISTS; KILN_E_INVALID: an entry of kind KILN_ENTRY_REQUEST without a
  * request's key, or the reverse; KILN_E_TOO_LARGE: the entry exceeds the size limit of an entry or
  * of the whole store; KILN_E_FULL: the disk is full, the store has size zero or is full and evicts
- * nothing, or the file would exceed RLIMIT_FSIZE, in which case no SIGXFSZ reaches the caller;
+ * nothing, or the file would exceed RLIMIT_FSIZE (no SIGXFSZ reaches the caller);
  * KILN_E_UNSUPPORTED: a stripped key in layout "sycl", or a capture request in a store on a server;
- * KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_NO_MEMORY. Threads: any. Blocks: on writing,
- * and, if the store is full, on trimming, in slices of 5 ms, usually one. */
+ * KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_NO_MEMORY. Threads: any. Blocks: on writing. If
+ * the store is full, the call also blocks on trimming, which takes slices of 5 ms, usually one. */
 KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
 
 /* Removes an entry. On a server it is removed for all machines.
  *
- * Returns KILN_OK; KILN_MISS; KILN_EXISTS: an entry of a newer format, or unreadable, which stays;
- * KILN_BUSY: the entry stays, because another thread or process is removing a file of the same
- * name, or ended while it was doing so (a trim removes what it left, an hour later at the
+ * Returns KILN_OK; KILN_MISS; KILN_EXISTS: the entry has a newer format or is unreadable, and
+ * stays; KILN_BUSY: the entry stays, because another thread or process is removing a file of the
+ * same name, or ended while it was doing so (a trim removes what it left, an hour later at the
  * earliest); KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads:
  * any. Blocks: on the file system. */
 KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
@@ -184,18 +186,18 @@ KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 KILN_API kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key);
 
 /* Takes the right to build a key. Only one process of this machine has the lease at a time. If the
- * store is on a Redis server, or is a chain with one, only one process of all machines that use the
- * server has it; other servers have no leases. A lease on one machine is a lock of the system,
- * which releases it as soon as its process ends; a server releases a lease within seconds. A caller
- * that gets the lease must look in the store again, because another process may have built
- * meanwhile.
+ * store is on a Redis server, or is a chain with one, only one process on all machines that use the
+ * server has the lease. Other servers have no leases. On one machine, a lease is a lock of the
+ * operating system, which releases it as soon as the process ends. A server releases it within
+ * seconds. A caller that gets the lease must look in the store again, because another process might
+ * have built meanwhile.
  *
  * @wait_ns    how long to wait for another holder; 0: not at all
  * @ret_lease  [out] to be released with kiln_lease_release
  * Returns KILN_OK; KILN_BUSY: another process or thread still holds it after @wait_ns;
  * KILN_E_UNSUPPORTED: this store has no leases, so build without one; KILN_E_IO; KILN_E_NO_MEMORY;
- * KILN_E_INVALID. Threads: any. Blocks: at most @wait_ns, asleep between attempts; and
- * on a server. */
+ * KILN_E_INVALID. Threads: any. Blocks: at most @wait_ns, asleep between attempts; in addition, on
+ * the answers of a server. */
 KILN_API kiln_status kiln_store_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
                                       kiln_lease **ret_lease);
 
@@ -212,16 +214,16 @@ typedef struct kiln_store_stat {
 } kiln_store_stat;
 
 enum {
-    /* Use the numbers that writers keep, without a walk. Files that another program removed count
-     * until the store is counted again, which happens once a day in a store that is used. If the
-     * numbers are missing, the store is counted. */
+    /* Uses the numbers that writers keep, without a walk. Files that another program removed are
+     * still counted until the store is counted again. This happens once a day in a store that is
+     * used. If the numbers are missing, the store is counted. */
     KILN_STAT_KNOWN = 1u
 };
 
 /* Counts what a store contains.
  *
  * @flags     KILN_STAT_… or-ed
- * @ret_stat  [in, out] with its struct_size set
+ * @ret_stat  [in, out] the caller sets its struct_size
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: unknown flags; KILN_E_DENIED: a folder is
  * not trusted, as for kiln_store_each; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: on a walk
  * through the whole store, unless KILN_STAT_KNOWN avoids it. */
@@ -231,8 +233,8 @@ KILN_API kiln_status kiln_store_get_stat(kiln_store *store, uint32_t flags,
 /* Adds to the store's totals. A store itself counts what it writes, removes and finds damaged.
  * Hits, misses, builds and times are counted by its users: contexts of kiln/program.h and the
  * layers add theirs, and a program that uses only get and put adds its own with this call. If
- * another process holds the lock of the totals for longer than 5 ms, this handle adds them later,
- * at the latest when it is closed.
+ * another process holds the lock of the totals for longer than 5 ms, this handle adds the numbers
+ * later, at the latest when it is closed.
  *
  * @delta  what to add
  * Returns KILN_OK; KILN_E_READONLY: also a store on a server, which keeps no totals; KILN_E_IO;
@@ -247,12 +249,12 @@ typedef struct kiln_trim_report {
 } kiln_trim_report;
 
 enum {
-    /* Removes entries until max_bytes is met; without this flag, size is no reason to remove
-     * anything. */
+    /* Removes entries until the store is no larger than max_bytes. Without this flag, nothing is
+     * removed because of the store's size. */
     KILN_TRIM_BY_SIZE = 1u,
     KILN_TRIM_DRY_RUN = 2u, /* only report what would be removed; nothing is changed */
-    /* Entries of a newer format are not kept, but removed like entries that cost nothing to build;
-     * files that their writers left behind are removed too. */
+    /* Entries of a newer format do not stay: they are removed like entries that cost nothing to
+     * build. Files that their writers left behind are removed too. */
     KILN_TRIM_NEWER = 4u
 };
 
@@ -261,17 +263,19 @@ typedef struct kiln_trim_params {
     size_t struct_size;
     uint32_t flags;        /* KILN_TRIM_… or-ed */
     uint64_t max_bytes;    /* with KILN_TRIM_BY_SIZE: how much may be left */
-    uint64_t older_than_s; /* entries unused for longer are removed; 0: age is no reason */
+    uint64_t older_than_s; /* entries that were not used for this many seconds are removed; 0: age
+                              does not matter */
 } kiln_trim_params;
 
-/* Removes entries that are too old, then entries in the order of the store's policy until the store
- * is small enough (the least recently used first if the policy evicts nothing), and files that dead
- * writers left behind. Only one process trims at a time. In a chain, each store that is written to
- * is trimmed separately, to at most its own size. A dry run also works on a read-only store and
- * does not wait for other processes, whose changes may make its report inexact.
+/* Removes entries that are too old. Then removes entries in the order of the store's policy until
+ * the store is small enough; if the policy evicts nothing, the least recently used entries go
+ * first. Also removes files that dead writers left behind. Only one process trims at a time. In a
+ * chain, each store that is written to is trimmed separately, to at most its own size. A dry run
+ * also works on a read-only store and does not wait for other processes. Their changes can make its
+ * report inexact.
  *
  * @params      read during the call
- * @ret_report  [in, out] with its struct_size set; may be NULL
+ * @ret_report  [in, out] the caller sets its struct_size; may be NULL
  * Returns KILN_OK; KILN_BUSY: another process is trimming; KILN_E_INVALID; KILN_E_UNSUPPORTED:
  * unknown flags or parameters, or a kind of store that is not trimmed; KILN_E_READONLY;
  * KILN_E_DENIED: as for kiln_store_each; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: until

@@ -7,9 +7,9 @@
  *         use(found.payload());
  *     }
  *
- * A store does not fail its caller: an entry that can't be read is a miss, and an entry that can't
- * be stored is reported by a status. Only misuse, lack of memory, and a failure to open the store
- * are thrown.
+ * A store does not make its caller fail. An entry that can't be read is a miss. If an entry can't
+ * be stored, a status reports that. The store throws only for misuse, for lack of memory, and if it
+ * can't be opened.
  */
 #ifndef KILN_STORE_HPP
 #define KILN_STORE_HPP
@@ -30,7 +30,7 @@ namespace kiln
 namespace detail
 {
 
-/* Throws if the status is misuse or lack of memory; returns any other status. */
+/* Throws if the status means misuse or lack of memory; returns any other status. */
 inline status check_store(kiln_status code)
 {
     return code == KILN_E_INVALID || code == KILN_E_NO_MEMORY ? check(code)
@@ -58,7 +58,8 @@ class item
         return result;
     }
 
-    /* Reads and verifies the whole entry; empty: it can't be used, or was removed. */
+    /* Reads and verifies the whole entry. The result is empty if the entry can't be used or was
+     * removed. */
     entry read() const
     {
         kiln_entry *found = nullptr;
@@ -77,14 +78,15 @@ class item
     kiln_item *found_;
 };
 
-/* A store. Any thread may use it. An empty one stands for no store: a get misses, and a put drops
- * its entry. */
+/* A store. Any thread may use it. An empty object stands for no store: a get is a miss, and a put
+ * drops its entry. */
 class store
 {
   public:
     store() = default;
 
-    /* Opens a store. Without exceptions, the object is empty if that fails; open reports why.
+    /* Opens a store. Without exceptions, the object is empty if that fails. The function open
+     * reports the reason.
      *
      * @location  a directory, a URL, a pack, or several of these separated by '|' */
     explicit store(const std::string &location,
@@ -93,7 +95,7 @@ class store
         open(location, chosen);
     }
 
-    /* Opens a store, then closes the one that was open before, even if opening failed.
+    /* Opens a store. Then closes the store that was open before, even if opening failed.
      *
      * @ret_error  [out] may be null */
     status open(const std::string &location,
@@ -119,7 +121,7 @@ class store
         return static_cast<bool>(store_);
     }
 
-    /* Looks up and verifies an entry; empty: there is no entry that can be used.
+    /* Looks up and verifies an entry. The result is empty if there is no entry that can be used.
      *
      * @ret_status  [out] may be null */
     entry get(const key &wanted, status *ret_status = nullptr) const
@@ -145,15 +147,16 @@ class store
         return detail::check_store(kiln_store_remove(store_.get(), wanted.get()));
     }
 
-    /* Returns whether a get would find a file, without reading it. */
+    /* Returns true if a get would find a file. Does not read the file. */
     bool contains(const key &wanted) const
     {
         return detail::check_store(kiln_store_contains(store_.get(), wanted.get())) ==
                status::success;
     }
 
-    /* Takes the right to build a key. Empty: another process or thread still holds it after
-     * @wait_ns, or no lease could be taken. In both cases, build without one. */
+    /* Takes the right to build a key. The result is empty if another process or thread still holds
+     * the lease after @wait_ns, or if no lease could be taken. In both cases, build without a
+     * lease. */
     kiln::lease take_lease(const key &wanted, std::uint64_t wait_ns) const
     {
         kiln_lease *held = nullptr;
@@ -163,7 +166,7 @@ class store
 
     /* Visits all items.
      *
-     * @visit  called with each item; returns whether the walk continues. An exception ends the walk
+     * @visit  called with each item; returns true to continue the walk. An exception ends the walk
      *         and reaches the caller */
     template <typename Visit> status each(Visit visit) const
     {
@@ -185,7 +188,7 @@ class store
 
     /* Copies entries into another store, as kiln_store_copy does.
      *
-     * @ret_report  [in, out] with its struct_size set; not null */
+     * @ret_report  [in, out] the caller sets its struct_size; not null */
     status copy(const store &into, const kiln_copy_params &chosen,
                 kiln_copy_report *ret_report) const
     {
@@ -195,13 +198,14 @@ class store
 
     /* Reads and verifies every entry.
      *
-     * @ret_report  [in, out] with its struct_size set; not null */
+     * @ret_report  [in, out] the caller sets its struct_size; not null */
     status verify(kiln_verify_report *ret_report) const
     {
         return detail::check_store(kiln_store_verify(store_.get(), nullptr, nullptr, ret_report));
     }
 
-    /* Returns the numbers that writers keep. Walks through the store only if they are missing. */
+    /* Returns the numbers that writers keep. Walks through the store only if these numbers are
+     * missing. */
     kiln_store_stat stat() const
     {
         kiln_store_stat counted = params<kiln_store_stat>();
@@ -230,7 +234,7 @@ class store
         std::exception_ptr thrown;
     };
 
-    /* Calls the visitor. No exception may pass through the walk, which has files open. */
+    /* Calls the visitor. No exception may pass through the walk, because it has files open. */
     template <typename Visit> static int run(void *user, kiln_item *found)
     {
         call<Visit> *made = static_cast<call<Visit> *>(user);

@@ -39,7 +39,7 @@ typedef struct kiln_item_info {
 
 /* Reads the header of an item's entry, but not the payload.
  *
- * @ret_info  [in, out] with its struct_size set; its texts are valid as long as the item is
+ * @ret_info  [in, out] the caller sets its struct_size; the texts are valid as long as the item is
  * Returns KILN_OK; KILN_MISS: the item no longer exists; KILN_E_IO; KILN_E_INVALID;
  * KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info);
@@ -49,15 +49,15 @@ KILN_API kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_inf
 KILN_API kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry);
 
 /* Removes an item. Returns KILN_OK; KILN_MISS: the item no longer exists, or was replaced
- * meanwhile; KILN_EXISTS: an entry of a newer format, or unreadable, which stays; KILN_BUSY: as for
- * kiln_store_remove; KILN_E_READONLY; KILN_E_IO; KILN_E_INVALID. */
+ * meanwhile; KILN_EXISTS: the entry has a newer format or is unreadable, and stays; KILN_BUSY: as
+ * for kiln_store_remove; KILN_E_READONLY; KILN_E_IO; KILN_E_INVALID. */
 KILN_API kiln_status kiln_item_remove(kiln_item *item);
 
 /* Receives an item. A result other than 0 ends the walk. */
 typedef int (*kiln_item_fn)(void *user, kiln_item *item);
 
 /* Visits all items, in no particular order, including capture requests. Items that are put or
- * removed during the walk may or may not be visited.
+ * removed during the walk might be visited or not.
  *
  * @visit  called on this thread for each item; not NULL
  * @user   passed to @visit; may be NULL
@@ -67,12 +67,13 @@ typedef int (*kiln_item_fn)(void *user, kiln_item *item);
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user);
 
-/* Visits capture requests only, as kiln_store_each does, without a walk through the other entries.
- * Requests are the entries whose key begins with a part named KILN_REQUEST_PART. */
+/* Does the same as kiln_store_each, but visits only capture requests, and does not walk through the
+ * other entries. Requests are the entries whose key begins with a part named KILN_REQUEST_PART. */
 KILN_API kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user);
 
-/* Reads the key of the latest build that was done because the store did not have its entry, if the
- * builders recorded it (KILN_STORE_NOTE_MISSES). Long parts of the key may be kept as digests.
+/* Reads the key of the latest build that was done because the store did not have the entry.
+ * Builders record this key only if KILN_STORE_NOTE_MISSES is set. Long parts of the key might be
+ * kept as digests.
  *
  * @ret_key       [out] one reference, to be released with kiln_key_release
  * @ret_missed_s  [out] when it was recorded, in Unix seconds
@@ -102,29 +103,30 @@ typedef struct kiln_copy_params {
 /* How many of the wanted entries were copied, and how many were not. */
 typedef struct kiln_copy_report {
     size_t struct_size;
-    uint64_t taken, taken_bytes; /* put into the store, and the size of their payloads */
-    uint64_t present; /* the store had a sound entry of the same digest, or one of a newer format */
-    uint64_t unauthenticated; /* without a signature that the store that they are in believes */
+    uint64_t taken, taken_bytes; /* put into the destination, and the size of their payloads */
+    uint64_t present; /* the destination already had a sound entry of the same digest, or one of a
+                         newer format */
+    uint64_t unauthenticated; /* without a signature that the source store believes */
     uint64_t damaged;         /* damaged, unreadable, or of a newer format */
-    uint64_t refused;         /* by the store; also capture requests, which belong to one machine */
-    uint64_t gone;            /* removed meanwhile, or larger than the largest entry that the store
-                                 that they are in reads */
+    uint64_t refused;         /* by the destination; also capture requests, which belong to one
+                                 machine */
+    uint64_t gone;            /* removed meanwhile, or too large for the source store to read */
 } kiln_copy_report;
 
-/* Copies entries from one store into another, one after the other. Each is verified, and put like
- * any other entry: uncompressed into a directory, compressed and stripped to a server, and signed
- * if the store signs. An entry that @into already has is not read from @from, so repeating an
- * interrupted copy continues it. A chain has an entry if any of its stores does.
+/* Copies entries, one after the other, from the store @from into the store @into. Each entry is
+ * verified, and put like any other entry: uncompressed into a directory, compressed and stripped to
+ * a server, and signed if the store signs. An entry that @into already has is not read from @from,
+ * so repeating an interrupted copy continues it. A chain has an entry if any of its stores does.
  *
- * Anybody may have written a pack or an entry on a server. So without a signing key or, for a
- * server, keys whose signatures it requires, entries are not read from such a store unless
- * KILN_COPY_TRUST is given.
+ * Anybody can have written a pack or an entry on a server. So entries are read from a pack only if
+ * there is a signing key, and from a server only if there is a signing key or if the store requires
+ * signatures. KILN_COPY_TRUST lifts this rule.
  *
  * @from        not NULL
  * @into        not NULL
  * @params      read during the call; NULL: all defaults
- * @ret_report  [in, out] with its struct_size set; filled with what was done even if the call
- *              fails, except with KILN_E_INVALID; not NULL
+ * @ret_report  [in, out] the caller sets its struct_size; filled with what was done even if the
+ *              call fails, except with KILN_E_INVALID; not NULL
  * @error       may be NULL
  * Returns KILN_OK, even if some entries were not copied; KILN_E_INVALID; KILN_E_UNSUPPORTED:
  * unknown flags or fields, or a server that cannot list its entries; KILN_E_UNAUTHENTICATED:
@@ -152,8 +154,8 @@ typedef void (*kiln_verify_fn)(void *user, kiln_item *item, kiln_status status, 
  *
  * @report      called on this thread for each item; may be NULL
  * @user        passed to @report; may be NULL
- * @ret_report  [in, out] with its struct_size set; filled with what was checked even if the call
- *              fails, except with KILN_E_INVALID
+ * @ret_report  [in, out] the caller sets its struct_size; filled with what was checked even if the
+ *              call fails, except with KILN_E_INVALID
  * Returns what kiln_store_each returns. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
                                        kiln_verify_report *ret_report);

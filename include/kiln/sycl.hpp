@@ -35,7 +35,7 @@ inline config sycl_config(kiln_lookup_fn lookup = nullptr, void *user = nullptr)
 /* The programs and kernels of one context. */
 using kernel_program_cache = program_context;
 
-/* Functions that identify a device by the native handle of a SYCL device. */
+/* Functions that identify a SYCL device by its native handle. */
 namespace sycl_interop = interop;
 
 } // namespace kiln

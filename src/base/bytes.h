@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads and writes little-endian integers and runs of bytes within a buffer. If a caller asks for
- * more bytes than are left, the reader or writer fails, and stays failed: reads return zero, writes
- * do nothing, and the position no longer changes. So a caller need only check once, after a group
- * of calls.
+ * more bytes than are left, the reader or writer fails, and stays failed. From then on, reads
+ * return zero, writes do nothing, and the position does not change. So a caller needs to check only
+ * once, after a group of calls.
  */
 #pragma once
 
@@ -62,7 +62,8 @@ static inline uint64_t kilni_read_u64(kilni_byte_reader *reader)
     return kilni_read_integer(reader, 8);
 }
 
-/* Returns the space for the next @size bytes, which the caller fills, or NULL if less is left. */
+/* Returns the space for the next @size bytes, or NULL if less is left. The caller fills the space.
+ */
 static inline unsigned char *kilni_write_space(kilni_byte_writer *writer, size_t size)
 {
     if (writer->failed || size > writer->left) {

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Whether a character needs no escape in a URL. */
+/* Returns true if a character needs no escape in a URL. */
 static bool is_plain(char character)
 {
     return (character >= 'A' && character <= 'Z') || (character >= 'a' && character <= 'z') ||

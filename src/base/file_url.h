@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-/* Appends "file://" and the path, and escapes every byte of it except letters and digits of ASCII
- * and / - . _ ~. Returns KILN_OK or KILN_E_NO_MEMORY; after a failure, part of the URL may have
+/* Appends "file://" and the path. Escapes every byte of the path except ASCII letters and digits
+ * and / - . _ ~. Returns KILN_OK or KILN_E_NO_MEMORY; after a failure, part of the URL might have
  * been appended. */
 kiln_status kilni_file_url_append(kilni_text *url, const char *path);

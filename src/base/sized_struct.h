@@ -20,11 +20,11 @@
  * structure sets a field that this version does not know. */
 kiln_status kilni_sized_struct_copy(const void *given, void *ret_params, size_t size);
 
-/* Whether a structure's struct_size is valid, so that results can be returned in it. A function
- * checks this before it does anything whose result it must report. */
+/* Returns true if a structure's struct_size is valid, so that results can be returned in the
+ * structure. A function must check this before any action whose result it must report. */
 bool kilni_sized_struct_is_valid(const void *params);
 
-/* Copies a structure of this version to the caller's structure @to, whose struct_size the caller
- * has set. If @to is shorter, the last fields are left out; if it is longer, its remaining bytes
- * become zero. Returns false if its struct_size is invalid. */
+/* Copies a structure of this version to the caller's structure @to. The caller has set the
+ * struct_size of @to. If @to is shorter, the last fields are left out; if it is longer, its
+ * remaining bytes become zero. Returns false if the struct_size of @to is invalid. */
 bool kilni_sized_struct_copy_out(void *to, const void *from, size_t size);

@@ -84,8 +84,8 @@ size_t kilni_text_cut(const char *bytes, size_t length, size_t limit)
     }
     size_t cut = limit;
     /* A continuation byte (10xxxxxx) must stay with the byte before it. A character has at most
-     * four bytes. If none begins in the last four, the bytes are not UTF-8, and they may be
-     * truncated anywhere. */
+     * four bytes. If no character begins in the last four bytes, the bytes are not UTF-8, and can
+     * be truncated anywhere. */
     while (cut > 0 && limit - cut < 4 && ((unsigned char)bytes[cut] & 0xc0) == 0x80) {
         cut--;
     }

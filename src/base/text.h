@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A string of bytes that grows. A zeroed structure is an empty text. An append that fails leaves
- * the text unchanged, and all later appends fail too, so a caller need only check the last one.
+ * the text unchanged, and all later appends fail too. So a caller needs to check only the last
+ * append.
  */
 #pragma once
 
@@ -17,7 +18,7 @@ typedef struct kilni_text {
     bool has_failed; /* memory ran out */
 } kilni_text;
 
-/* Makes room for @extra more bytes, so that appending that many cannot fail. */
+/* Makes room for @extra more bytes. Appending this number of bytes then cannot fail. */
 kiln_status kilni_text_reserve(kilni_text *text, size_t extra);
 
 /* Each returns KILN_OK or KILN_E_NO_MEMORY. @bytes may be NULL if size is 0. */

@@ -26,10 +26,10 @@ static void hold(kiln_constant_hold_fn function, const kiln_constant_memory *mem
     }
 }
 
-/* Asks the backend for memory. If that fails, evicts constants from the cache and asks once more,
- * even if nothing was left to evict: other threads may have freed memory meanwhile. Before it asks
- * again, it waits until other threads have freed the constants that they evicted at the same
- * time. */
+/* Asks the backend for memory. If that fails, evicts constants from the cache. Then waits until
+ * other threads have freed the constants that they evicted at the same time, and asks once more. It
+ * asks again even if nothing was left to evict, because other threads might have freed memory
+ * meanwhile. */
 static void *allocate(const kiln_constant_memory *memory, size_t size, kiln_constant_cache *cache)
 {
     void *data = memory->allocate(size, memory->engine, memory->allocator);

@@ -14,8 +14,8 @@
 #include "memory/evict.h"
 #include "memory/pin.h"
 
-/* Sets the reservation to a hit, or to a bypass if the constant that was found and the caller's
- * constant differ in size, because then they are not the same constant. */
+/* Sets the reservation to a hit. If the constant that was found and the caller's constant differ in
+ * size, they are not the same constant, and the reservation is set to a bypass. */
 static inline void answer(kiln_constant_cache *cache, kiln_pin *pin, size_t size,
                           kiln_reservation *ret_reservation)
 {
@@ -126,7 +126,7 @@ static size_t remove_everywhere(size_t (*remove)(kiln_cache *cache, uint64_t wan
     for (cache = first; cache; cache = cache->next) {
         removed += remove(cache->memory, wanted);
     }
-    /* Other threads may not have freed all removed constants yet, or may still see one in a
+    /* Other threads might not have freed all removed constants yet, or might still see one in a
      * look-up. */
     for (cache = first; cache; cache = cache->next) {
         kilni_constants_settle(cache);

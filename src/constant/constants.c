@@ -8,7 +8,7 @@ static kilni_constants process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool sees_forks;
 
-/* How many calls of the handlers below are nested. If a process forks while it registers the
+/* The number of nested calls of the handlers below. If a process forks while it registers the
  * handlers, its child registers them again, and they run twice. */
 static _Thread_local unsigned fork_depth;
 
@@ -46,7 +46,7 @@ kiln_constant_cache *kilni_constant_cache_first(const kilni_constants *constants
     return atomic_load_explicit(&constants->caches, memory_order_acquire);
 }
 
-/* Returns whether this thread is inside a backend function that one of the caches called. */
+/* Returns true if this thread is inside a backend function that one of the caches called. */
 static bool is_inside_backend(void)
 {
     kiln_constant_cache *cache = kilni_constant_cache_first(&process);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the constant tensor cache share: the limits that were set, and the caches of
- * this process.
+ * The state that the files of the constant tensor cache share: the limits that were set, and the
+ * caches of this process.
  *
  * constants.c has the only lock and the list of caches. limits.c applies limits to caches. device.c
  * finds and makes caches, and binds handles. key.c makes keys, and buffer.c allocates memory.
@@ -24,8 +24,8 @@ typedef struct kilni_constant_binding {
     struct kilni_constant_binding *next;
     const void *device;
     kiln_constant_cache *cache; /* NULL: no backend has bound the handle yet */
-    /* The limits that a user set for the handle before a backend bound it, and when, as a value of
-     * @sets. */
+    /* The limits that a user set for the handle before a backend bound it, and the value of @sets
+     * at that time. */
     kilni_constant_limits wanted;
     uint64_t wanted_at;
 } kilni_constant_binding;
@@ -41,21 +41,23 @@ struct kiln_constant_cache {
     bool has_own_limits;
     kilni_constant_limits own_limits;
 
-    /* How many requests were for a constant of zero bytes, and how many found the constant with a
-     * different size. Accessed with relaxed memory order, because these are only counters. */
+    /* The number of requests for a constant of zero bytes, and the number of requests that found
+     * the constant with a different size. Accessed with relaxed memory order, because these are
+     * only counters. */
     _Atomic uint64_t empties, misfits;
 };
 
 struct kilni_constants {
     /* Guards the members below, unless their comments say otherwise. A thread that holds the lock
-     * calls no function of the engine or of a backend, and so never waits for another lock. */
+     * calls no function of the engine or of a backend. So it never waits for a second lock. */
     pthread_mutex_t lock;
     kilni_constant_limits kinds[KILNI_CONSTANT_KINDS];
-    /* When the limits of each kind were last set. The clock is @sets, which counts how often the
+    /* The value of @sets when the limits of each kind were last set. @sets counts how often the
      * limits of a kind, or of a handle that is not bound, were set. */
     uint64_t set_at[KILNI_CONSTANT_KINDS], sets;
     kilni_constant_binding *bindings;
-    /* Grows at its head: stored with release under the lock, read with acquire without it. */
+    /* New caches are added at the head: under the lock, with a release store. Readers use an
+     * acquire load, without the lock. */
     _Atomic(kiln_constant_cache *) caches;
 };
 
@@ -67,7 +69,8 @@ kilni_constants *kilni_constants_get(void);
  * lock. */
 kiln_constant_cache *kilni_constant_cache_first(const kilni_constants *constants);
 
-/* Waits until all constants that left a cache before the call are freed, except pinned ones. Does
- * not wait if the calling thread is inside a backend function that one of the caches called,
- * because two such threads could wait for each other forever. The caller holds no lock. */
+/* Waits until all constants that were removed from the cache before the call are freed, except
+ * pinned ones. If the calling thread is inside a backend function that one of the caches called, it
+ * does not wait. Otherwise two such threads could wait for each other forever. The caller holds no
+ * lock. */
 void kilni_constants_settle(kiln_constant_cache *cache);

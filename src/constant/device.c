@@ -42,8 +42,8 @@ static kiln_status cache_new(uint32_t kind, uint32_t index, kiln_constant_cache 
     return KILN_OK;
 }
 
-/* Adds a new cache to the list, unless another thread has added a cache for the same device, or the
- * limits have changed since @made_with were applied to the new cache. */
+/* Adds a new cache to the list. Does not do so if another thread has added a cache for the same
+ * device, or if the limits have changed since @made_with were applied to the new cache. */
 static void add(kilni_constants *constants, kiln_constant_cache *made,
                 kilni_constant_limits made_with)
 {
@@ -57,9 +57,9 @@ static void add(kilni_constants *constants, kiln_constant_cache *made,
     pthread_mutex_unlock(&constants->lock);
 }
 
-/* Makes a device's cache, or finds one that another thread made meanwhile. A cache is added to the
- * list only after the present limits were applied to it. So a thread that sets limits later finds
- * the cache in the list. */
+/* Makes a device's cache, or finds one that another thread made meanwhile. The present limits are
+ * applied to a cache before it is added to the list. So a thread that sets limits later finds the
+ * cache in the list. */
 static kiln_status make(kilni_constants *constants, uint32_t kind, uint32_t index,
                         kiln_constant_cache **ret_cache)
 {
@@ -94,7 +94,8 @@ kiln_status kilni_constant_cache_of(kilni_constants *constants, uint32_t kind, u
 
 /* ---- handles ---- */
 
-/* Returns the link to the binding of a handle, or the end of the list. */
+/* Returns the link to the binding of a handle, or the link at the end of the list if there is no
+ * binding. */
 static kilni_constant_binding **find_binding_locked(kilni_constants *constants, const void *device)
 {
     kilni_constant_binding **link = &constants->bindings;
@@ -151,7 +152,7 @@ kiln_status kilni_constant_remember(kilni_constants *constants, const void *devi
 }
 
 /* Gives a cache the limits that were set for its handle before the handle was bound, unless the
- * limits of the cache's kind were set later. Returns whether it did. */
+ * limits of the cache's kind were set later. Returns true if the cache got them. */
 static bool take_wanted_locked(kilni_constants *constants, kilni_constant_binding *binding,
                                kiln_constant_cache *cache)
 {

@@ -11,9 +11,9 @@
 kiln_constant_cache *kilni_constant_cache_find(const kilni_constants *constants, uint32_t kind,
                                                uint32_t index);
 
-/* Reads the limits of a device by its handle: those of its cache if the handle is bound, otherwise
- * those that are remembered for the handle. Returns KILN_OK; KILN_MISS: the handle is not bound,
- * and nothing was set for it. */
+/* Reads the limits of a device by its handle: the limits of its cache if the handle is bound,
+ * otherwise the limits that are remembered for the handle. Returns KILN_OK; KILN_MISS: the handle
+ * is not bound, and nothing was set for it. */
 kiln_status kilni_constant_limits_of_device(kilni_constants *constants, const void *device,
                                             kilni_constant_limits *ret_limits);
 
@@ -33,6 +33,6 @@ kiln_status kilni_constant_cache_of(kilni_constants *constants, uint32_t kind, u
                                     kiln_constant_cache **ret_cache);
 
 /* Binds a handle to a cache. The cache gets the limits that were remembered for the handle, unless
- * the limits of the cache's kind were set since. Returns KILN_OK; KILN_E_NO_MEMORY. */
+ * the limits of the cache's kind were set since then. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_constant_bind(kilni_constants *constants, const void *device,
                                 kiln_constant_cache *cache);

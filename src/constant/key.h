@@ -9,7 +9,7 @@
 
 #include <kiln/key.h>
 
-/* Returns whether a key was made by kiln_constant_key_new. */
+/* Returns true if kiln_constant_key_new made the key. */
 bool kilni_is_constant_key(const kiln_key *key);
 
 /* Returns the context of a key that kiln_constant_key_new made. */

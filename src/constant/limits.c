@@ -77,9 +77,9 @@ static uint64_t bytes_of(uint64_t mib)
 
 kilni_constant_limits kilni_constant_limits_apply(kiln_constant_cache *cache)
 {
-    /* The lock is not held, because flushing calls backends. Another thread may set limits at the
+    /* The lock is not held, because flushing calls backends. Another thread might set limits at the
      * same time. A thread that finds different limits afterwards applies them again. No change is
-     * missed, because the last check comes after the last change. */
+     * missed, because a thread checks the limits after the last change. */
     kilni_constant_limits limits = limits_of(cache);
     kilni_constant_limits applied;
     do {

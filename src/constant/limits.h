@@ -21,17 +21,18 @@ typedef struct kilni_constant_limits {
                         valid */
 } kilni_constant_limits;
 
-/* Keeps the present policy. Equals KILN_POLICY_UNCHANGED, which users pass. */
+/* Means that the present policy stays. Equals KILN_POLICY_UNCHANGED, which users pass. */
 #define KILNI_CONSTANT_POLICY_UNCHANGED UINT32_MAX
 
-/* Changes the limits of a kind, and discards those of its devices, including devices whose handles
- * no backend has bound yet. */
+/* Changes the limits of a kind, and discards the limits of its single devices. This includes
+ * devices whose handles no backend has bound yet. */
 void kilni_constant_limits_change_kind_locked(kilni_constants *constants, uint32_t kind,
                                               kilni_constant_limits wanted);
 
 bool kilni_constant_limits_equal(kilni_constant_limits a, kilni_constant_limits b);
 
-/* Returns the limits of a kind, guarded by the lock of constants; NULL for an unknown kind. */
+/* Returns the limits of a kind, or NULL for an unknown kind. The lock of @constants guards the
+ * limits. */
 kilni_constant_limits *kilni_constant_limits_of_kind(kilni_constants *constants, uint32_t kind);
 
 /* Returns the limits of a cache: its own, or those of its kind. */

@@ -250,7 +250,7 @@ static size_t copy_loaded(const struct dl_phdr_info *library, uint64_t offset,
     return copied;
 }
 
-/* Does the same as fetch_sample, but for a loaded library. */
+/* Does the same as fetch_sample for a loaded library. */
 static void fetch_loaded(const struct dl_phdr_info *library, uint64_t size)
 {
     for (size_t i = 0; i < SAMPLES; i++) {

@@ -60,8 +60,8 @@ static bool read_padding(kilni_byte_reader *reader, uint64_t size)
 }
 
 /* Reads the table and the sections together. The sections, in the table's order, must fill the
- * space between the table and the checksum without a gap. So no section overlaps another, and no
- * byte is outside the sections. */
+ * space between the table and the checksum without a gap. So no two sections overlap, and no byte
+ * is outside the sections. */
 static bool read_sections(const unsigned char *bytes, size_t size, kilni_entry_structure *structure)
 {
     size_t table_size = (size_t)structure->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
@@ -95,8 +95,8 @@ bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags)
                     : (flags & KILNI_SECTION_REQUIRED) != 0;
 }
 
-/* Whether an entry with a correct checksum has something that only a newer writer can have written.
- */
+/* Returns true if an entry with a correct checksum has something that only a newer writer can have
+ * written. */
 static bool needs_newer_reader(const kilni_entry_structure *structure)
 {
     if (structure->header.flags & ~(uint32_t)KILNI_ENTRY_KNOWN_FLAGS) {
@@ -111,7 +111,7 @@ static bool needs_newer_reader(const kilni_entry_structure *structure)
     return false;
 }
 
-/* Whether the known sections come in the order of their types, each at most once. */
+/* Returns true if the known sections come in the order of their types, each at most once. */
 static bool has_known_order(const kilni_entry_structure *structure)
 {
     uint32_t last = 0;
@@ -140,7 +140,7 @@ static bool has_needed_sections(const kilni_entry_structure *structure)
     if (has_mac != (mac != NULL) || (mac && mac->size != KILNI_ENTRY_MAC_SIZE)) {
         return false;
     }
-    /* A payload is stored compressed only if that made it smaller. */
+    /* A payload is stored compressed only if compression made it smaller. */
     return structure->header.flags & KILNI_ENTRY_COMPRESSED
                ? payload->size < structure->header.payload_size &&
                      structure->header.payload_size <= KILNI_ENTRY_MAX_DECOMPRESSED

@@ -5,8 +5,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-/* A zstd block yields at most 128 KiB and takes at least four bytes. A frame that claims to expand
- * more is refused, so that a small entry cannot make the process allocate much memory. */
+/* A zstd block yields at most 128 KiB and takes at least four bytes. A frame that claims a greater
+ * expansion is refused. Otherwise a small entry could make the process allocate much memory. */
 #define MAX_EXPANSION 32768u
 
 static kiln_status status_of(size_t zstd_result)

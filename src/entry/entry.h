@@ -14,8 +14,8 @@
 #include "entry/signature.h"
 #include "key/hash.h"
 
-/* A preview of nearly every entry can be decoded from this many bytes at the beginning of its file,
- * though the texts may be truncated. */
+/* This many bytes from the beginning of an entry's file are nearly always enough to decode a
+ * preview of the entry. The texts in the preview can be truncated. */
 #define KILNI_ENTRY_PREVIEW_SIZE 4096u
 
 /* A signing key: 32 bytes that authenticate entries (BLAKE2b-256, keyed). */
@@ -27,31 +27,32 @@ typedef struct kilni_signing_key {
  * frees them with free() when its last reference is released; on failure, the caller still owns
  * them.
  *
- * @signing_key  the key of which the bytes must have a MAC. The MAC is checked before the entry's
- *               key is read and before the payload is decompressed. NULL: the MAC is not checked
- * Returns the statuses of kiln_entry_decode; KILN_E_UNAUTHENTICATED: the bytes have no MAC, or one
- * of a different key. */
+ * @signing_key  the bytes must have a MAC that was made with this key. The MAC is checked before
+ *               the entry's key is read and before the payload is decompressed. NULL: the MAC is
+ *               not checked
+ * Returns the statuses of kiln_entry_decode; KILN_E_UNAUTHENTICATED: the bytes have no MAC, or a
+ * MAC made with a different key. */
 kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_signing_key *signing_key,
                               kiln_entry **ret_entry);
 
-/* Decides which entries are believed: those that have a MAC made with the signing key, and those
- * that have a valid signature by a trusted key. */
+/* Decides which entries are believed. An entry is believed if it has a MAC made with the signing
+ * key, or a valid signature by a trusted key. */
 typedef struct kilni_entry_trust {
     const kilni_signing_key *signing_key; /* NULL: MACs are ignored */
     const kilni_trusted_keys *keys;
     int64_t now_s; /* Unix seconds; signatures that have expired by then are not valid */
 } kilni_entry_trust;
 
-/* As kilni_entry_adopt, for an entry that must be authenticated. A signature is checked after the
- * entry's key has been decoded, and before the payload is decompressed. */
+/* Does the same as kilni_entry_adopt, for an entry that must be authenticated. A signature is
+ * checked after the entry's key has been decoded, and before the payload is decompressed. */
 kiln_status kilni_entry_adopt_trusted(void *bytes, size_t size, const kilni_entry_trust *trust,
                                       kiln_entry **ret_entry);
 
-/* The size of a probe. A caller probes the first bytes of a file before it allocates memory for all
- * of it, since they may show that the file is not a whole entry. */
+/* The size of a probe. A caller probes the first bytes of a file before it allocates memory for the
+ * whole file, because these bytes can show that the file is not a whole entry. */
 #define KILNI_ENTRY_PROBE_SIZE 64u
 
-/* Probes the first bytes of a file of @size bytes. Returns KILN_OK: the file may be an entry;
+/* Probes the first bytes of a file of @size bytes. Returns KILN_OK: the file is possibly an entry;
  * KILN_E_CORRUPT; KILN_E_VERSION. */
 kiln_status kilni_entry_probe(const unsigned char bytes[KILNI_ENTRY_PROBE_SIZE], uint64_t size);
 
@@ -74,8 +75,8 @@ void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
 kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival,
                                     const kilni_signing_key *signing_key, kiln_entry **ret_entry);
 
-/* Whether two entries have the same content as far as a device is concerned: kind, payload,
- * answers, log and key. Provenance, compression and signatures are not compared. */
+/* Returns true if two entries have the same content for a device: kind, payload, answers, log and
+ * key. Provenance, compression and signatures are not compared. */
 bool kilni_entry_equals(const kiln_entry *a, const kiln_entry *b);
 
 /* What the first bytes of an entry's file contain. The contents are not verified. Texts are
@@ -88,8 +89,8 @@ typedef struct kilni_entry_preview {
     uint64_t build_ns;
     int64_t created_s;
     char tool[64], device[192], name[256];
-    bool seems_newer; /* unless it is damaged, the entry has something that only a newer reader
-                         knows */
+    bool seems_newer; /* the entry has something that only a newer reader knows, unless it is
+                         damaged */
 } kilni_entry_preview;
 
 /* @bytes  the first @available bytes of a file of @file_size bytes
@@ -101,23 +102,23 @@ kiln_status kilni_entry_preview_decode(const void *bytes, size_t available, uint
  * table, the MAC and padding. */
 #define KILNI_ENTRY_MAC_MAX_GROWTH 64u
 
-/* Makes a copy of an entry with a MAC: the same sections, and a MAC over every byte except the MAC
- * itself and the checksum. */
+/* Makes a copy of an entry and adds a MAC to it. The MAC covers every byte except the MAC itself
+ * and the checksum. */
 kiln_status kilni_entry_add_mac(const kiln_entry *entry, const kilni_signing_key *key,
                                 kiln_entry **ret_entry);
 
-/* Makes a copy of an entry with a signature of its content. The new signature replaces an existing
- * one. A MAC is dropped.
+/* Makes a copy of an entry and adds a signature of its content. The new signature replaces an
+ * existing one. The copy has no MAC.
  *
  * @expires_s  Unix seconds; 0: never */
 kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_secret_key *key,
                              int64_t expires_s, kiln_entry **ret_entry);
 
-/* Makes a copy of an entry whose payload is stored compressed (zstd, @level 1 to 12). The payload
- * is stored as it is if compression does not make it smaller, or if it is too large to be stored
- * compressed. The accessors of a decoded entry return the uncompressed bytes. A MAC is dropped. A
- * signature is kept; if the payload is then compressed, the signature remains valid only if the
- * signer made the same compressed bytes. */
+/* Makes a copy of an entry whose payload is stored compressed (zstd, @level 1 to 12). If
+ * compression does not make the payload smaller, or if the payload is too large to be stored
+ * compressed, it is stored as it is. The accessors of a decoded entry return the uncompressed
+ * bytes. The copy has no MAC. It keeps an existing signature. If this call compresses the payload,
+ * the signature remains valid only if the signer made the same compressed bytes. */
 kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry **ret_entry);
 
 /* Makes an entry with the same content whose payload is stored uncompressed, and whose key is @key.
@@ -147,10 +148,10 @@ typedef struct kilni_entry_form {
     const kilni_entry_signer *signer;     /* NULL: no signature is added or checked */
 } kilni_entry_form;
 
-/* Makes an entry with the same content in the form @form. If the entry already has a signature, it
- * keeps that one and gets no other. So only the original signer vouches for the entry, and it is no
- * longer believed once that signer is revoked. The payload is not compressed if compression would
- * make the signature invalid.
+/* Makes an entry with the same content in the form @form. If the entry already has a signature, the
+ * new entry keeps it and gets no other signature. So only the original signer vouches for the
+ * entry. Once that signer is revoked, the entry is no longer believed. The payload is not
+ * compressed if compression would make the signature invalid.
  *
  * Returns KILN_OK; KILN_E_UNAUTHENTICATED: its signature is not valid; KILN_E_TOO_LARGE;
  * KILN_E_NO_MEMORY. */

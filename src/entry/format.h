@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* The magic is made like that of PNG: a program that converts line endings or treats the file as
- * text changes it, so the damage is detected. */
+/* The magic is made like that of PNG. A program that converts line endings or treats the file as
+ * text changes the magic, so the damage is detected. */
 #define KILNI_ENTRY_MAGIC "KILN\r\n\x1a\n"
 #define KILNI_ENTRY_MAGIC_SIZE 8
 #define KILNI_ENTRY_VERSION 1u
@@ -39,7 +39,7 @@ enum {
     KILNI_SECTION_KNOWN_FLAGS = KILNI_SECTION_REQUIRED
 };
 
-/* Types of sections. Those that the decoder knows are stored in this order. */
+/* Types of sections. Sections that the decoder knows are stored in this order. */
 enum {
     KILNI_SECTION_PROVENANCE = 1,
     KILNI_SECTION_KEY = 2,
@@ -48,8 +48,8 @@ enum {
     KILNI_SECTION_PAYLOAD = 5,
     KILNI_SECTION_MAC = 6,
     KILNI_SECTION_LAST_KNOWN = KILNI_SECTION_MAC,
-    /* The decoder treats it as a section of an unknown type, as readers that are older than
-     * signatures do. It is the last section, or the last before the MAC. */
+    /* The decoder treats a signature as a section of an unknown type. Readers that are older than
+     * signatures do the same. The signature is the last section, or the last before the MAC. */
     KILNI_SECTION_SIGNATURE = 7
 };
 

@@ -14,9 +14,9 @@
 #include "entry/structure.h"
 
 struct kiln_entry {
-    /* Incremented with relaxed order, since a caller that retains the entry already holds a
-     * reference. Decremented with acquire and release, since the last release must see everything
-     * that other holders did. */
+    /* Incremented with relaxed order, because a caller that retains the entry already holds a
+     * reference. Decremented with acquire and release, because the thread that releases the last
+     * reference must see everything that other holders did. */
     atomic_size_t references;
     void *bytes; /* owned */
     size_t size;
@@ -38,8 +38,8 @@ struct kiln_entry {
 kiln_status kilni_entry_open(void *bytes, const kilni_entry_structure *structure,
                              const kiln_key *key, kiln_entry **ret_entry);
 
-/* As kilni_entry_open, for stored bytes whose checksum the caller has checked. The MAC is checked
- * before anything else in the bytes is used.
+/* Does the same as kilni_entry_open, for stored bytes whose checksum the caller has checked. The
+ * MAC is checked before anything else in the bytes is used.
  *
  * @signing_key  NULL: the MAC is not checked
  * Also returns KILN_E_UNAUTHENTICATED. */

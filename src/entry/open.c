@@ -11,8 +11,8 @@
 
 kiln_entry *kiln_entry_retain(const kiln_entry *entry)
 {
-    /* Casts const away through an integer: only the count changes, and no holder sees a change of
-     * the entry. */
+    /* Casts const away through an integer: only the reference count changes, and no holder sees a
+     * change of the entry. */
     kiln_entry *counted = (kiln_entry *)(uintptr_t)entry;
     if (counted) {
         atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);
@@ -107,7 +107,7 @@ kiln_status kilni_entry_open(void *bytes, const kilni_entry_structure *structure
         status = open_payload(entry, structure);
     }
     if (status != KILN_OK) {
-        kiln_entry_release(&entry); /* its bytes are still the caller's */
+        kiln_entry_release(&entry); /* its bytes still belong to the caller */
         return status;
     }
     entry->bytes = bytes;

@@ -59,7 +59,7 @@ static kiln_status sign(kiln_entry **entry, const kilni_entry_signer *signer)
     return status;
 }
 
-/* Whether the entry has a signature section, even one whose content is not valid. */
+/* Returns true if the entry has a signature section, even if its content is not valid. */
 static bool has_signature(const kiln_entry *entry)
 {
     kiln_signature signature = {.struct_size = sizeof signature};

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "entry/structure.h"
 
-/* Returns a reader for the available bytes of the provenance section, or a failed reader if there
- * are none. */
+/* Returns a reader for the available bytes of the provenance section. If there are none, the reader
+ * has failed. */
 static kilni_byte_reader provenance_of(const unsigned char *bytes, size_t available,
                                        uint32_t section_count)
 {
@@ -54,7 +54,7 @@ static void read_text(kilni_byte_reader *reader, char *text, size_t capacity)
     const char *bytes = (const char *)reader->at;
     size_t present = length, limit = capacity - 1;
     if (length > reader->left) {
-        /* The last character may continue after the available bytes, so the last byte is dropped.
+        /* The last character might continue after the available bytes, so the last byte is dropped.
          */
         present = reader->left;
         limit = present > 0 && present - 1 < limit ? present - 1 : limit;

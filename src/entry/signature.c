@@ -15,7 +15,7 @@
 #define PAYLOAD_HASH_OFFSET 80u
 #define SIGNATURE_OFFSET (PAYLOAD_HASH_OFFSET + HASH_SIZE)
 #define NAME_OFFSET (SIGNATURE_OFFSET + SIGNATURE_SIZE)
-#define PURPOSE "kiln entry signature 1" /* nothing else that a key signs begins with this */
+#define PURPOSE "kiln entry signature 1" /* a key signs nothing else that begins with this */
 #define STATEMENT_MAX_SIZE                                                                         \
     (sizeof PURPOSE + SIGNATURE_OFFSET + KILN_SIGNER_NAME_SIZE - 1 + HASH_SIZE)
 
@@ -68,7 +68,7 @@ static bool decode_fields(kiln_bytes section, signature_fields *ret_fields)
     return true;
 }
 
-/* Writes everything but the signature. */
+/* Writes everything except the signature. */
 static void encode_fields(const signature_fields *fields, unsigned char *section)
 {
     const size_t length = strlen(fields->signer.name);
@@ -83,8 +83,8 @@ static void encode_fields(const signature_fields *fields, unsigned char *section
     kilni_write_bytes(&writer, fields->signer.name, length);
 }
 
-/* Returns the signature section, or NULL if there is none. A section that is neither the last, nor
- * the last before the MAC, does not count, and neither does one with flags. */
+/* Returns the signature section, or NULL if there is none. A section counts only if it is the last,
+ * or the last before the MAC, and if it has no flags. */
 static const kilni_entry_section *find(const kilni_entry_structure *structure)
 {
     const kilni_entry_section *found =
@@ -103,8 +103,8 @@ static void hash_bytes(const void *bytes, uint64_t size, unsigned char ret_hash[
     crypto_generichash(ret_hash, HASH_SIZE, bytes, size, NULL, 0);
 }
 
-/* For the payload, @content is the hash of the plain payload, which is known without decompressing
- * it. */
+/* For the payload, @content is the hash of the plain payload. This hash is known without
+ * decompressing the payload. */
 static void add_section(crypto_generichash_state *state, const kilni_entry_section *section,
                         kiln_bytes content, uint64_t size)
 {

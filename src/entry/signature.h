@@ -28,17 +28,17 @@ typedef struct kilni_trusted_key {
     bool is_revoked;
 } kilni_trusted_key;
 
-/* The keys whose signatures are believed, and those that are revoked. A key that is in the list
- * both as trusted and as revoked is revoked. */
+/* The trusted keys, whose signatures are believed, and the revoked keys. If a key is in the list
+ * both as trusted and as revoked, it is revoked. */
 typedef struct kilni_trusted_keys {
     kilni_trusted_key *keys;
     size_t count;
 } kilni_trusted_keys;
 
-/* Whether the @length bytes are a valid name of a key. */
+/* Returns true if the @length bytes are a valid name of a key. */
 bool kilni_public_key_is_name(const char *bytes, size_t length);
 
-/* Derives a key pair from 32 random bytes. Does not change its name. */
+/* Derives a key pair from 32 random bytes. Does not change the name of @key. */
 void kilni_secret_key_from_seed(const unsigned char seed[32], kilni_secret_key *key);
 
 /* Returns the size of a signature section by @signer. */
@@ -46,7 +46,7 @@ size_t kilni_signature_section_size(const kiln_public_key *signer);
 
 /* Signs the content of an entry.
  *
- * @structure    the entry's; the new signature does not cover an existing one
+ * @structure    the entry's; the new signature does not cover an existing signature
  * @key          the entry's, stripped or not
  * @plain        the payload before compression
  * @ret_section  [out] kilni_signature_section_size bytes: the content of the section
@@ -65,9 +65,9 @@ kiln_status kilni_entry_structure_verify(const kilni_entry_structure *structure,
                                          const kiln_key *key, const kilni_trusted_keys *trusted,
                                          int64_t now_s);
 
-/* Whether the entry's signature covers the form in which the payload is stored: plain, or exactly
- * as the signer compressed it. True if there is no signature. The signature itself is not checked.
- */
+/* Returns true if the entry's signature covers the form in which the payload is stored: plain, or
+ * exactly as the signer compressed it. Also returns true if there is no signature. The signature
+ * itself is not checked. */
 bool kilni_entry_has_signed_payload(const kiln_entry *entry);
 
 /* Checks the signature of an entry in memory. */

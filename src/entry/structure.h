@@ -38,17 +38,17 @@ typedef struct kilni_entry_structure {
 kiln_status kilni_entry_structure_add(kilni_entry_structure *structure, uint32_t type,
                                       uint32_t flags, const void *bytes, uint64_t size);
 
-/* Replaces the bytes of the section of a type, if there is one. */
+/* Replaces the bytes of the section with the given type, if there is one. */
 void kilni_entry_structure_set(kilni_entry_structure *structure, uint32_t type, kiln_bytes bytes);
 
-/* Returns the section of a type, or NULL if there is none. */
+/* Returns the section with the given type, or NULL if there is none. */
 const kilni_entry_section *kilni_entry_structure_find(const kilni_entry_structure *structure,
                                                       uint32_t type);
 
-/* Whether only a newer writer can have written a section of that type with these flags. */
+/* Returns true if only a newer writer can have written a section with this type and these flags. */
 bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags);
 
-/* Removes all sections of a type. */
+/* Removes all sections with the given type. */
 void kilni_entry_structure_remove(kilni_entry_structure *structure, uint32_t type);
 
 /* Removes the MAC section, if there is one, and its flag. */
@@ -70,8 +70,8 @@ void kilni_entry_seal(unsigned char *bytes, size_t size);
 kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t available,
                                       uint64_t file_size, kilni_entry_header *ret_header);
 
-/* Returns how many of an entry's bytes its checksum covers; 0 if the entry is too small to have
- * one. */
+/* Returns the number of bytes that an entry's checksum covers; 0 if the entry is too small to have
+ * a checksum. */
 size_t kilni_entry_covered_size(size_t size);
 
 /* Parses a whole entry: header, checksum, table, padding. Returns KILN_OK; KILN_E_CORRUPT;
@@ -79,8 +79,8 @@ size_t kilni_entry_covered_size(size_t size);
 kiln_status kilni_entry_structure_decode(const unsigned char *bytes, size_t size,
                                          kilni_entry_structure *ret_structure);
 
-/* As kilni_entry_structure_decode, for a caller that has already computed the hash of the covered
- * bytes. */
+/* Does the same as kilni_entry_structure_decode, for a caller that has already computed the hash of
+ * the covered bytes. */
 kiln_status kilni_entry_structure_decode_hashed(const unsigned char *bytes, size_t size,
                                                 const kiln_digest *hash,
                                                 kilni_entry_structure *ret_structure);

@@ -62,7 +62,7 @@ static kiln_status list_strings(const kilni_text *strings, const char *const **r
     return KILN_OK;
 }
 
-/* Sets the pointers of the structure that the caller sees. */
+/* Sets the pointers in the structure that is returned to the caller. */
 static kiln_status show(kilni_config *config)
 {
     kiln_config *shown = &config->shown;

@@ -13,8 +13,8 @@
 struct kiln_key_builder {
     kilni_text parts; /* encoded, one after another */
     size_t part_count;
-    kiln_status failure; /* of the first part that could not be added; a key without that part would
-                            be wrong */
+    kiln_status failure; /* the status of the first part that could not be added; a key without that
+                            part would be wrong */
 };
 
 kiln_status kiln_key_builder_new(kiln_key_builder **ret_builder)

@@ -49,8 +49,9 @@ int kiln_key_equals(const kiln_key *a, const kiln_key *b)
     return 1;
 }
 
-/* Returns the part of @other that corresponds to part @index of @key: the n-th part with a given
- * name corresponds to the n-th part with that name. Returns NULL if there is none. */
+/* Returns the part of @other that corresponds to part @index of @key: the n-th part with a name in
+ * one key corresponds to the n-th part with the same name in the other. Returns NULL if there is
+ * none. */
 static const kiln_key_part *counterpart(const kiln_key *key, size_t index, const kiln_key *other)
 {
     const char *name = key->parts[index].name;

@@ -11,7 +11,7 @@ void kiln_digest_format(const kiln_digest *digest, char *text)
     text[KILN_DIGEST_TEXT_SIZE - 1] = '\0';
 }
 
-/* Returns the value of a hexadecimal digit, or -1 if it is not one. */
+/* Returns the value of a hexadecimal digit, or -1 if the character is not one. */
 static int value_of(char digit)
 {
     if (digit >= '0' && digit <= '9') {

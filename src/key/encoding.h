@@ -26,13 +26,13 @@
 enum { KILNI_KEY_FORM_WHOLE = 0, KILNI_KEY_FORM_STRIPPED = 1 };
 
 struct kiln_key {
-    /* Incremented with relaxed order, since a caller that retains the key already holds a
-     * reference. Decremented with acquire and release, since the last release must see everything
-     * that other holders did. */
+    /* Incremented with relaxed order, because a caller that retains the key already holds a
+     * reference. Decremented with acquire and release, because the thread that releases the last
+     * reference must see everything that other holders did. */
     atomic_size_t references;
-    /* kilni_hash_keyed of the encoding with whole parts, for tables in this process. If a stripped
-     * key was decoded, its whole parts are not known, so its hash differs from the hash of the
-     * whole key. */
+    /* kilni_hash_keyed of the encoding with whole parts, for tables in this process. If a key was
+     * decoded from a stripped encoding, its whole parts are unknown, so its hash differs from the
+     * hash of the whole key. */
     uint64_t hash;
     kiln_digest digest;
     bool stripped;
@@ -47,7 +47,7 @@ struct kiln_key {
 kiln_status kilni_key_allocate(size_t part_count, size_t encoding_size, kiln_key **ret_key);
 
 /* Reads the encoding, checks every byte of it, and sets hash, digest, stripped and parts. The part
- * count must be the one that was allocated. Returns KILN_OK or KILN_E_CORRUPT. */
+ * count must be the one for which the key was allocated. Returns KILN_OK or KILN_E_CORRUPT. */
 kiln_status kilni_key_index(kiln_key *key);
 
 /* Computes the BLAKE2b-256 that replaces the bytes of a stripped part. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Compiles XXH3 into this file, so that a program that exports functions of the same names cannot
- * replace it. */
+/* Compiles XXH3 into this file. Otherwise a program that exports functions of the same names could
+ * replace XXH3. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -72,8 +72,8 @@ uint64_t kilni_checksum(const void *bytes, size_t size)
 static unsigned char secret[XXH3_SECRET_DEFAULT_SIZE];
 static pthread_once_t secret_once = PTHREAD_ONCE_INIT;
 
-/* Fills the secret with random bytes. If the system has none yet, derives the secret from the
- * random bytes that the kernel gave the process when it started. */
+/* Fills the secret with random bytes. If the system has no random bytes yet, derives the secret
+ * from the random bytes that the kernel gave the process when it started. */
 static void make_secret(void)
 {
     if (kilni_os()->getrandom(secret, sizeof secret, GRND_NONBLOCK) == (ssize_t)sizeof secret) {

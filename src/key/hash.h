@@ -13,10 +13,10 @@ kiln_digest kilni_hash(const void *bytes, size_t size);
 /* Returns the first eight bytes of kilni_hash as a number, as a checksum for small files. */
 uint64_t kilni_checksum(const void *bytes, size_t size);
 
-/* Computes XXH3-64 with a random secret of this process, which a forked child keeps. The hash is
- * for tables in memory, and is never stored. XXH3-128 has no secret, so anyone can compute inputs
- * with equal digests. Their keyed hashes differ, so nobody can fill a table with keys that all
- * collide. */
+/* Computes XXH3-64 with a random secret of this process. A forked child keeps the secret. The hash
+ * is for tables in memory, and is never stored. XXH3-128 has no secret, so anyone can compute
+ * inputs with equal digests. The keyed hashes of such inputs differ, so nobody can fill a table
+ * with keys that all collide. */
 uint64_t kilni_hash_keyed(const void *bytes, size_t size);
 
 /* Computes kilni_hash of bytes that arrive in pieces. */

@@ -49,7 +49,7 @@ static bool read_part(kilni_byte_reader *reader, kiln_key_part *ret_part)
         return false;
     }
     bool stripped = form == KILNI_KEY_FORM_STRIPPED;
-    /* An empty part is never stripped, so that it has only one encoding. */
+    /* An empty part is never stripped, because it must have only one encoding. */
     if (stripped && size == 0) {
         return false;
     }
@@ -100,7 +100,8 @@ kiln_status kiln_key_decode(const void *bytes, size_t size, kiln_key **ret_key)
     }
     kilni_byte_reader reader = {.at = bytes, .left = size};
     uint32_t flags, part_count;
-    /* The count decides how much is allocated, so it must not exceed what the bytes can hold. */
+    /* The count decides how much memory is allocated, so it must not exceed the number of parts
+     * that the bytes can hold. */
     if (!read_header(&reader, &flags, &part_count) ||
         part_count > reader.left / KILNI_KEY_PART_MIN_SIZE) {
         return KILN_E_CORRUPT;
@@ -122,8 +123,8 @@ kiln_status kiln_key_decode(const void *bytes, size_t size, kiln_key **ret_key)
 
 kiln_key *kiln_key_retain(const kiln_key *key)
 {
-    /* Casts const away through an integer: only the count changes, and no holder sees a change of
-     * the key. */
+    /* Casts const away through an integer: only the reference count changes, and no holder sees a
+     * change of the key. */
     kiln_key *counted = (kiln_key *)(uintptr_t)key;
     if (counted) {
         atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names the parts that a test omits from all keys, to check that some other test notices
+ * Names the parts that a test omits from all keys, to check that other tests fail because of this
  * (docs/testing.md). The macro KILN_TEST_OMITS_PARTS is defined only for files that are compiled
  * for that test, never for files that are installed.
  */
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether KILN_TEST_OMIT_PART names the part. If the variable ends with "*", it names every part
- * whose name begins with the text before the "*". */
+/* Returns true if KILN_TEST_OMIT_PART names the part. If the variable ends with "*", it names every
+ * part whose name begins with the text before the "*". */
 static inline bool kilni_key_omits(const char *name)
 {
     const char *omitted = getenv("KILN_TEST_OMIT_PART");

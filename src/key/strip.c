@@ -19,8 +19,8 @@ static bool is_to_be_stripped(const kiln_key_part *part, uint64_t above)
     return part->bytes && part->size > above;
 }
 
-/* Computes the size of the stripped encoding. Returns false if the size does not fit in a size_t.
- * Stripping enlarges a part of less than 32 bytes. */
+/* Computes the size of the stripped encoding. Returns false if the size does not fit in a size_t. A
+ * part of less than 32 bytes grows when it is stripped. */
 static bool stripped_size(const kiln_key *key, uint64_t above, size_t *ret_size)
 {
     size_t size = KILNI_KEY_HEADER_SIZE + KILNI_KEY_DIGEST_SIZE;

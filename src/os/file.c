@@ -10,7 +10,7 @@
 #include "os/file_limit.h"
 #include "os/os.h"
 
-/* Where a transfer begins: at a given offset, or at the file's own position. */
+/* The position at which a transfer begins: a given offset, or the file's own position. */
 typedef struct position {
     bool given;
     off_t offset;
@@ -170,7 +170,8 @@ int kilni_file_open_or_make(int directory, const char *path, int flags)
     return file;
 }
 
-/* Reports ELOOP for a symbolic link, although the kernel reports ENOTDIR with O_DIRECTORY. */
+/* Reports ELOOP for a symbolic link, even with O_DIRECTORY, for which the kernel reports ENOTDIR.
+ */
 static int open_component(int directory, const char *name, int flags)
 {
     const int file = kilni_os()->openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0);

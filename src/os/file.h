@@ -13,8 +13,8 @@
 
 #include <kiln/status.h>
 
-/* Reads until @size bytes have been read or the file ends. Returns KILN_OK and the count, or
- * KILN_E_IO with the reason in errno. */
+/* Reads until @size bytes have been read or the file ends. Returns KILN_OK and the number of bytes,
+ * or KILN_E_IO with the reason in errno. */
 kiln_status kilni_file_read(int file, void *buffer, size_t size, size_t *ret_count);
 kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset,
                                size_t *ret_count);
@@ -24,31 +24,31 @@ kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset
 kiln_status kilni_file_write(int file, const void *buffer, size_t size);
 kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t offset);
 
-/* Makes a file shorter or longer. Returns the statuses of kilni_file_write. Like that function,
+/* Makes a file shorter or longer. Returns the statuses of kilni_file_write. Like kilni_file_write,
  * sends no signal. */
 kiln_status kilni_file_resize(int file, off_t size);
 
 /* Closes a descriptor and sets it to -1. Does nothing if it is -1 already. Preserves errno. */
 void kilni_file_close(int *file);
 
-/* Opens a listing of a folder. It begins at the first name, even if the folder was listed before.
- * On failure, returns NULL and sets errno. */
+/* Opens a listing of a folder. The listing begins at the first name, even if the folder was listed
+ * before. On failure, returns NULL and sets errno. */
 DIR *kilni_file_list(int folder);
 
 /* Restores the bits of @mode that the umask removed from a file or directory that this process has
  * just created. @file may have been opened with O_PATH. A failure leaves the mode unchanged. */
 void kilni_file_ensure_mode(int file, mode_t mode);
-/* As kilni_file_ensure_mode, for a caller that has already called fstat. */
+/* Does the same as kilni_file_ensure_mode, for a caller that has already called fstat. */
 void kilni_file_ensure_known_mode(int file, const struct stat *stat, mode_t mode);
 
 /* Opens a file without following a symbolic link or waiting for the other end of a FIFO. With
- * O_CREAT in @flags it creates a missing file, with mode 0600 whatever the umask. Returns the
+ * O_CREAT in @flags, creates a missing file. Its mode is 0600, whatever the umask is. Returns the
  * descriptor, or -1 and errno. */
 int kilni_file_open_or_make(int directory, const char *path, int flags);
 
 /* Opens an existing file or folder below a directory, without following any symbolic link. Uses
- * openat2 if the system allows it, else opens folder by folder. Does not check the modes of the
- * folders on the path.
+ * openat2 if the system allows it. Otherwise opens one folder after the other. Does not check the
+ * modes of the folders on the path.
  *
  * @path   components separated by single slashes, none of them "." or ".."
  * @flags  as for openat; O_CLOEXEC is implied

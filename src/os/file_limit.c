@@ -31,8 +31,8 @@ static bool is_pending(void)
     return kilni_os()->sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
 }
 
-/* Consumes one pending SIGXFSZ. A signal that was sent to the thread is taken before one that was
- * sent to the process. */
+/* Consumes one pending SIGXFSZ. The system returns a signal that was sent to the thread before one
+ * that was sent to the process. */
 static bool take(siginfo_t *ret_info)
 {
     const sigset_t set = limit_signals();
@@ -44,12 +44,12 @@ static bool take(siginfo_t *ret_info)
     return number == SIGXFSZ;
 }
 
-/* Sends this thread a SIGXFSZ that can be recognized, as a mark. The system does not report whether
- * a pending signal was sent to the thread or to the process. A thread keeps at most one pending
- * signal of each number, with the siginfo of the first. So if a signal other than the mark is taken
- * afterwards, it was pending for the thread before the mark was sent, and the system dropped the
- * mark. In both cases a signal is pending for the thread, so the system drops any signal that a
- * write causes. */
+/* Sends this thread a SIGXFSZ that can be recognized, which serves as a mark. The system does not
+ * report whether a pending signal was sent to the thread or to the process. A thread keeps at most
+ * one pending signal of each number, with the siginfo of the first. So if the next signal that is
+ * taken is not the mark, that signal was already pending for the thread, and the system dropped the
+ * mark. Either way, a signal is pending for the thread, so the system drops any signal that a write
+ * causes. */
 static void put_mark(void)
 {
     siginfo_t mark = {.si_signo = SIGXFSZ, .si_code = SI_QUEUE};

@@ -40,8 +40,8 @@ static bool is_open(int number)
     return fcntl(number, F_GETFD) >= 0;
 }
 
-/* Checks all three with one call, since this is done for nearly every file that is opened for
- * writing. */
+/* Checks the three descriptors with one call, because this happens for nearly every file that is
+ * opened for writing. */
 static bool are_standard_numbers_open(void)
 {
     struct pollfd standard[STANDARD_COUNT] = {
@@ -58,7 +58,7 @@ static bool are_standard_numbers_open(void)
 }
 
 /* Opens a filler on each of the descriptors 0, 1 and 2 that is free, and returns the number of
- * fillers. A program that was started without these descriptors may still write to them, and such
+ * fillers. A program that was started without these descriptors might still write to them, and such
  * writes must not reach one of Kiln's files. A filler cannot be written to. */
 static int fill_standard_numbers(int *ret_fillers)
 {
@@ -89,8 +89,8 @@ static void free_standard_numbers(const int *fillers, int count)
     }
 }
 
-/* Moves a descriptor that is 0, 1 or 2 to a higher number. A new descriptor may be one of these
- * even after they were filled, since another thread may have closed a filler. */
+/* Moves a descriptor that is 0, 1 or 2 to a higher number. A new descriptor can have one of these
+ * numbers even after they were filled, because another thread might have closed a filler. */
 static int move_up(int file)
 {
     if (file < 0 || file > STDERR_FILENO) {

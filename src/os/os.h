@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of the system calls by which Kiln uses files, clocks, random bytes, memory barriers and
- * signals. Calls on sockets, processes and libraries are not in it. Tests can replace it: the fault
- * tests make the n-th call of each kind fail, and count the calls.
+ * The table of system calls. Kiln uses it for files, clocks, random bytes, memory barriers and
+ * signals, but not for sockets, processes and libraries. Tests can replace the table. For example,
+ * the fault tests make the n-th call of each kind fail, and count the calls.
  *
- * Each slot has the contract of its system call: -1 and errno on failure. A slot is called as in
- * kilni_os()->read(…). The functions of os/file.h repeat calls that a signal interrupts or that
- * transfer too little.
+ * Each slot behaves like its system call: on failure, it returns -1 and sets errno. A call looks
+ * like kilni_os()->read(…). The slots do not repeat a call that a signal interrupts or that
+ * transfers too little. The functions of os/file.h do.
  */
 #pragma once
 
@@ -19,8 +19,8 @@
 #include <time.h>
 
 typedef struct kilni_os_table {
-    /* Never returns 0, 1 or 2: if a program runs with these closed, what it writes to them must not
-     * end up in one of Kiln's files. */
+    /* Never returns 0, 1 or 2. If a program runs with these descriptors closed, what it writes to
+     * them must not end up in one of Kiln's files. */
     int (*openat)(int directory, const char *path, int flags, mode_t mode);
     /* openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, for an existing file or folder: ELOOP
      * if any component is a symbolic link; ENOSYS or EPERM if the kernel or a sandbox refuses the
@@ -28,7 +28,7 @@ typedef struct kilni_os_table {
     int (*open_below)(int directory, const char *path, int flags);
     /* F_DUPFD_CLOEXEC: returns a duplicate numbered @least or higher. */
     int (*duplicate)(int file, int least);
-    /* dup3 with O_CLOEXEC: @number is switched to the new file atomically and is never closed in
+    /* dup3 with O_CLOEXEC: @number switches to the new file atomically. It is never closed in
      * between. */
     int (*duplicate_over)(int file, int number);
     int (*close)(int file);
@@ -55,7 +55,8 @@ typedef struct kilni_os_table {
     int (*lock)(int file, short type, off_t offset, off_t size);
     DIR *(*fdopendir)(int file);
     struct dirent *(*readdir)(DIR *directory);
-    /* Moves to the position in an entry's d_off, which is the position of the next entry. */
+    /* Moves to the position that is in the d_off of an entry. The next entry is at this position.
+     */
     void (*seekdir)(DIR *directory, long position);
     int (*closedir)(DIR *directory);
     int (*clock_gettime)(clockid_t clock, struct timespec *ret_time);

@@ -5,10 +5,10 @@
 
 #include "os/os.h"
 
-/* Kiln's descriptors get this number or a higher one, if the process's limit allows it. The number
- * is less than 64 because a new process has a table of 64 descriptors. When a process needs a
- * larger table, Linux makes the thread wait for milliseconds until no other thread can still be
- * using the old one (RCU). */
+/* Kiln's descriptors get at least this number, if the limit of the process allows it. The number is
+ * less than 64 because a new process has a table of 64 descriptors. When a process needs a larger
+ * table, Linux makes the thread wait until no other thread can still be using the old table (RCU).
+ * This takes milliseconds. */
 #define MIN_NUMBER 48
 
 kiln_status kilni_owned_descriptor_take(int file, kilni_owned_descriptor *ret_owned)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The variables that all profiles read: this library's own, those of other tools' credentials
- * (AWS_…, REDISCLI_AUTH), and those that name the user's folders.
+ * The variables that all profiles read: this library's own variables, the variables in which other
+ * tools expect credentials (AWS_…, REDISCLI_AUTH), and the variables that name the user's folders.
  */
 #include <stdio.h>
 #include <string.h>
@@ -54,8 +54,8 @@ static void read_key_variables(kilni_config_reader *reader)
     }
 }
 
-/* An empty value, perhaps the result of an error in a script, must not mean that unsigned entries
- * are accepted. So it is kept, and opening a store with it fails. */
+/* An empty value, which can result from an error in a script, must not make a store accept unsigned
+ * entries. So the empty value is kept, and a store cannot be opened with it. */
 static void read_key_file(kilni_config_reader *reader)
 {
     const char *value = reader->lookup(reader->user, "KILN_SIGNING_KEY_FILE");

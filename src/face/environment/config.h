@@ -14,8 +14,8 @@
 
 /* A configuration, both while variables are read into it and when it is returned. */
 typedef struct kilni_config {
-    /* First, so that it has the configuration's address. Profiles set its numbers and switches; its
-     * pointers, which point into the members below, are set last. */
+    /* The first member, so that it has the address of the configuration. Profiles set its numbers
+     * and switches. Its pointers are set last, and point into the members below. */
     kiln_config shown;
 
     /* Common to all profiles. */
@@ -38,8 +38,8 @@ typedef struct kilni_config {
     char *appended_compile, *appended_link; /* appended to the options; NULL: none */
 } kilni_config;
 
-/* Reads variables into a configuration. After the first failure, which is lack of memory, nothing
- * more is read. */
+/* Reads variables into a configuration. After the first failure, nothing more is read. The only
+ * possible failure is lack of memory. */
 typedef struct kilni_config_reader {
     kiln_lookup_fn lookup;
     void *user;
@@ -57,11 +57,11 @@ void kilni_config_warn(kilni_config_reader *reader, const char *name, const char
 
 /* The last parameter of the next three functions contains the default before the call, and the
  * variable's value afterwards. The default stays if the variable is unset, or if its value is
- * wrong. A wrong value adds a warning, in which @used describes the default. */
+ * wrong. For a wrong value, a warning is added. @used describes the default in this warning. */
 void kilni_config_read_switch(kilni_config_reader *reader, const char *name, int *switched);
 void kilni_config_read_size(kilni_config_reader *reader, const char *name, const char *used,
                             uint64_t *bytes);
-/* Reads a whole number without a suffix. @noun is what it counts, such as "days". */
+/* Reads a whole number without a suffix. @noun names what the number counts, such as "days". */
 void kilni_config_read_number(kilni_config_reader *reader, const char *name, const char *noun,
                               uint64_t max, uint64_t *number);
 /* Reads any text. */
@@ -76,10 +76,10 @@ typedef struct kilni_dir_candidate {
     bool takes_location; /* the value may also be a URL, or a chain of several locations */
 } kilni_dir_candidate;
 
-/* Takes the first candidate that is set to an absolute path or, if it may be a location, to a URL,
- * and warns about each candidate before it that is set.
+/* Takes the first candidate that is set to an absolute path or, if takes_location is set, to a URL.
+ * Warns about each earlier candidate that is set.
  *
- * @fallback  used if there is no such candidate; NULL: then nothing is stored on disk */
+ * @fallback  used if there is no such candidate; if it is NULL, nothing is stored on disk */
 void kilni_config_read_dir(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
                            size_t count, const char *fallback);
 

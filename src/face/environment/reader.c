@@ -8,7 +8,7 @@
 #include "base/size.h"
 #include "face/environment/config.h"
 
-/* How many bytes of a value a warning shows. */
+/* The maximum number of bytes of a value that a warning shows. */
 #define SHOWN_VALUE_BYTES 200
 
 const char *kilni_config_value(const kilni_config_reader *reader, const char *name)
@@ -121,7 +121,7 @@ void kilni_config_read_text(kilni_config_reader *reader, const char *name, char 
     }
 }
 
-/* Warns about each of the first @count candidates that is set. None of these names the same
+/* Warns about each of the first @count candidates that is set. No such value names the same
  * location in every working directory. */
 static void warn_of_relative(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
                              size_t count)
@@ -135,7 +135,7 @@ static void warn_of_relative(kilni_config_reader *reader, const kilni_dir_candid
     for (size_t i = 0; reader->status == KILN_OK && i < count; i++) {
         const char *value = kilni_config_value(reader, candidates[i].variable);
         if (value) {
-            /* A password may precede an '@' in a value. */
+            /* There can be a password before an '@' in a value. */
             kilni_config_warn(reader, candidates[i].variable, strchr(value, '@') ? "..." : value,
                               "expected an absolute path", used.bytes);
         }
@@ -143,7 +143,7 @@ static void warn_of_relative(kilni_config_reader *reader, const kilni_dir_candid
     kilni_text_done(&used);
 }
 
-/* Returns whether a value names the same location in every working directory. */
+/* Returns true if a value names the same location in every working directory. */
 static bool is_place(const char *value, const kilni_dir_candidate *candidate)
 {
     static const char *const urls[] = {"pack:/",  "redis://", "rediss://", "redis+unix:/",

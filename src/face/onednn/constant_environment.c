@@ -12,10 +12,10 @@
 #include "base/size.h"
 #include "base/text.h"
 
-/* How many bytes of a piece a warning shows. */
+/* The maximum number of bytes of a piece that a warning shows. */
 enum { SHOWN_BYTES = 60 };
 
-/* Longer than the name of any policy. */
+/* Larger than the name of any policy. */
 enum { POLICY_NAME_SIZE = 16 };
 
 enum { MOST_FIELDS = 3 };
@@ -86,8 +86,8 @@ static size_t split(span piece, span fields[MOST_FIELDS])
     }
 }
 
-/* Applies a piece. Returns NULL or, if the piece is malformed, a text that says what was
- * expected. */
+/* Applies a piece. If the piece is malformed, returns a text that says what was expected; otherwise
+ * NULL. */
 static const char *read_piece(span piece, kilni_constant_limits *kinds)
 {
     span fields[MOST_FIELDS];

@@ -13,15 +13,15 @@
 
 enum { KILNI_CONSTANT_WARNINGS = 16, KILNI_CONSTANT_WARNING_SIZE = 240 };
 
-/* Warnings about malformed pieces. They have a fixed size, because allocation may fail. */
+/* Warnings about malformed pieces. They have a fixed size, because an allocation can fail. */
 typedef struct kilni_constant_warnings {
     size_t count; /* the number of all malformed pieces; if there are too many, the last line
                      reports how many more there are */
     char lines[KILNI_CONSTANT_WARNINGS + 1][KILNI_CONSTANT_WARNING_SIZE];
 } kilni_constant_warnings;
 
-/* Applies the pieces of a value in their order, so the last piece for each kind counts. A malformed
- * piece adds a warning and changes nothing.
+/* Applies the pieces of a value in their order, so the last piece for each kind takes effect. A
+ * malformed piece adds a warning and changes nothing.
  *
  * @value     NULL: not set
  * @kinds     [in, out] the limits of the KILNI_CONSTANT_KINDS kinds

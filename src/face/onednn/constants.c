@@ -26,8 +26,8 @@ static void read_environment(void)
     }
 }
 
-/* Every function that looks up a cache or a limit calls this first, so that the environment has
- * been read. */
+/* Every function that looks up a cache or a limit calls this function first. Its first call reads
+ * the environment. */
 static kilni_constants *begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -100,7 +100,7 @@ kiln_status kiln_constant_bind_device(const void *device, uint32_t kind, uint32_
 
 /* ---- budgets ---- */
 
-/* Returns whether a budget names its devices correctly. */
+/* Returns true if a budget names its devices correctly. */
 static bool names_devices(kilni_constants *constants, const kiln_constant_budget *budget)
 {
     return budget->scope == KILN_CONSTANT_DEVICE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profile onednn. For memory, reads the variables of oneDNN's primitive cache; for disk, variables
- * that correspond to the calls of kiln/persistent.h.
+ * Profile onednn. For the cache in memory, it reads the variables of oneDNN's primitive cache. For
+ * the store on disk, it reads variables that correspond to the calls of kiln/persistent.h.
  */
 #include <string.h>
 

@@ -14,10 +14,10 @@
 
 /* Any thread may use it. The store and the writer exist as long as there is a reference. */
 typedef struct kilni_governed_store {
-    kilni_held_store held; /* first, so that it has the address of the structure. When the writer is
-                              closed, it closes the store */
-    /* Decrements acquire and release, so that the thread that releases the last reference sees
-     * everything that other threads did with the store before they released theirs. */
+    kilni_held_store held; /* the first member, so that it has the address of the structure. When
+                              the writer is closed, it closes the store */
+    /* Decremented with acquire and release, so that the thread that releases the last reference
+     * sees everything that other threads did with the store before they released theirs. */
     _Atomic uint32_t references;
 } kilni_governed_store;
 
@@ -37,8 +37,8 @@ kiln_status kilni_governed_open(const kilni_governed_params *params,
                                 kilni_governed_store **ret_store, kiln_error *error);
 
 /* Trims an existing directory to @params->max_bytes. Does not create a directory. Returns KILN_OK,
- * even if there is no directory or another process is trimming it; otherwise what kiln_store_open
- * and kiln_store_trim return. */
+ * also if there is no directory or if another process is trimming it; otherwise what
+ * kiln_store_open and kiln_store_trim return. */
 kiln_status kilni_governed_trim(const kilni_governed_params *params);
 
 /* Adds a reference and returns its argument. */
@@ -46,5 +46,5 @@ kilni_governed_store *kilni_governed_retain(kilni_governed_store *governed);
 
 /* Releases a reference and sets the pointer to NULL. NULL and a pointer to NULL are allowed. The
  * last release writes queued entries, for at most 60 s, and closes the store. If a log callback
- * calls this on the writer's own thread, both happen later. */
+ * calls this on the writer's own thread, the entries are written and the store is closed later. */
 void kilni_governed_release(kilni_governed_store **governed);

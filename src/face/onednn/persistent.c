@@ -15,9 +15,9 @@
 #define KIND_COUNT 2u
 #define ALL_SETTINGS (2 * KILN_PERSISTENT_LOG - 1)
 
-/* The settings, and the store that is open with them. Guarded by settings_lock. The lock is held
- * while the store is opened, so that it is opened only once, but never while a store is trimmed or
- * closed. */
+/* The settings, and the store that is open with them. Guarded by settings_lock. A thread holds the
+ * lock while it opens the store, so that the store is opened only once. No thread holds the lock
+ * while it trims or closes a store. */
 static struct {
     bool is_disabled[KIND_COUNT];
     int32_t capacity_mib;
@@ -27,7 +27,7 @@ static struct {
     kiln_log log;
 
     kilni_governed_store *store; /* NULL: not open */
-    bool is_parents; /* the store was opened before a fork, so its writer's thread is in the
+    bool is_parents; /* the store was opened before a fork, so the thread of its writer is in the
                         parent */
     bool has_failed; /* the store could not be opened with the present settings, so requests do not
                         try again */
@@ -54,9 +54,9 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&settings_lock);
 }
 
-/* Handlers of writers are registered first, because writers are made under this lock. The C library
- * may hold the lock of its list of handlers while a handler waits for our lock. Adding to the list
- * under our lock would then deadlock. */
+/* The writers' fork handlers are registered first, because writers are made under settings_lock.
+ * The C library can hold the lock of its list of handlers while a handler waits for settings_lock.
+ * If a thread then added a handler under settings_lock, the two threads would wait forever. */
 static void watch_forks(void)
 {
     kilni_writer_watch_forks();
@@ -76,7 +76,7 @@ static void unlock(void)
 }
 
 /* Removes the store from the settings, so that the next use opens a new one. The caller releases
- * the store after unlocking, because the release may wait for the disk. */
+ * the store after unlocking, because the release can wait for the disk. */
 static kilni_governed_store *detach_locked(void)
 {
     kilni_governed_store *detached = settings.store;
@@ -142,8 +142,9 @@ static void log_failure(kiln_log log, const kiln_error *error)
 
 /* ---- the source of stores ---- */
 
-/* Returns one reference to the present store of a kind. Opens the store if necessary and if
- * @may_open is true. NULL: the kind is off, or the store is not open or can't be opened. */
+/* Returns one reference to the present store of a kind. If the store is not open and @may_open is
+ * true, opens it. Returns NULL if the kind is off, or if the store is not open or can't be opened.
+ */
 static kilni_governed_store *hold(const bool *is_disabled, bool may_open)
 {
     kilni_governed_store *held = NULL, *stale = NULL;
@@ -225,7 +226,7 @@ static bool are_usable(const kiln_persistent_settings *given)
             kilni_location_is_backend_name(given->backend));
 }
 
-/* @is_path  whether a relative path must begin with "./", so that nothing takes it for a URL */
+/* @is_path  true if a relative path must begin with "./", so that it is not taken for a URL */
 static kiln_status copy_text(const char *text, bool is_path, char **ret_copy)
 {
     if (!text || !*text) {
@@ -255,8 +256,8 @@ static void swap_texts(char **a, char **b)
     *b = swapped;
 }
 
-/* Changes the settings that given->changed names. Returns whether the open store no longer matches
- * them.
+/* Changes the settings that given->changed names. Returns true if the open store no longer matches
+ * the settings.
  *
  * @dir, @backend  [in] copies of the new values; [out] the values that they replaced, if any */
 static bool change_locked(const kiln_persistent_settings *given, char **dir, char **backend)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Profile sycl. Reads the variables of the DPC++ runtime's caches. docs/configuration.md lists the
- * defaults, and where they differ from the runtime's. If a value is wrong, Kiln uses the default
- * and adds a warning, even if the runtime would silently use some other value.
+ * defaults, and says which of them differ from the runtime's. If a value is wrong, Kiln uses the
+ * default and adds a warning, even if the runtime would silently use some other value.
  */
 #include "base/size.h"
 #include "face/environment/config.h"
@@ -93,8 +93,8 @@ static void read_trace(kilni_config_reader *reader)
     reader->config->shown.trace_events = (uint32_t)events;
 }
 
-/* The variable has no effect in the runtime either. A user who sets it expects an effect, so it
- * adds a warning. */
+/* This variable has no effect, as in the runtime. Because a user who sets it expects an effect, it
+ * causes a warning. */
 static void read_deprecated(kilni_config_reader *reader)
 {
     static const char name[] = "SYCL_CACHE_DISABLE_PERSISTENT";
