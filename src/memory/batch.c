@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looks up several keys in one call. The memory that the look-ups will read is prefetched for a
- * block of keys at a time, so that the processor waits three times for each block (for keys, cells
- * and objects), and not three times for each key.
+ * Looks up several keys in one call. Prefetches what the look-ups will read, for one block of keys
+ * at a time. So the processor waits three times for each block (for keys, cells and objects), and
+ * not three times for each key.
  */
 #include "memory/lifetime.h"
 #include "memory/read_section.h"
 
-/* About as many keys as a processor can fetch at the same time. */
+/* The number of keys in a block: about as many as a processor can fetch at the same time. */
 enum { BLOCK = 16 };
 
 /* Prefetches what most look-ups read: the keys, the cells in which their searches begin, and the
@@ -25,7 +25,7 @@ static void fetch(const kilni_table *table, const kiln_key *const *keys, size_t 
     }
     for (size_t i = 0; i < count; i++) {
         const kilni_slot *slot = keys[i] ? kilni_cells_guess(cells, keys[i]) : NULL;
-        /* An object may begin in the middle of a line of the processor's cache. */
+        /* An object can begin in the middle of a line of the processor's cache. */
         __builtin_prefetch(slot);
         __builtin_prefetch((const char *)slot + sizeof(kilni_object) / 2);
     }

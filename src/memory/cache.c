@@ -18,8 +18,8 @@
 static const uint64_t DEFAULT_MAX_BYTES = (uint64_t)256 << 20;
 static const uint64_t DEFAULT_MAX_ENTRIES = 65536;
 
-/* The table that readers search has at least 4 KiB of cells. The other table, which is walked when
- * a thread ends, has at least 512 bytes. */
+/* The table of objects, which readers search, has at least 4 KiB of cells. The table of flights,
+ * which is walked when a thread ends, has at least 512 bytes. */
 enum { LEAST_READY_CELLS = 512, LEAST_PENDING_CELLS = 64 };
 
 /* Any number except 0. */
@@ -42,8 +42,8 @@ static void leave_sections(kilni_reader *reader)
     }
 }
 
-/* Called when a thread ends. Leaves the thread's sections, and ensures that no thread waits for its
- * tickets any longer. */
+/* Called when a thread ends. Leaves the thread's sections, and ensures that other threads no longer
+ * wait for the thread's tickets. */
 static void end_thread(kilni_reader *reader)
 {
     leave_sections(reader);
@@ -76,7 +76,7 @@ static kiln_status begin_once(void)
 
 /* ---- creating and freeing ---- */
 
-/* Performs the steps that may fail when a cache is created. */
+/* Performs the part of creating a cache that can fail. */
 static kiln_status init(kiln_cache *cache)
 {
     if (kilni_table_init(&cache->ready, LEAST_READY_CELLS) != KILN_OK) {
@@ -163,7 +163,7 @@ void kiln_cache_free(kiln_cache **cache)
     *cache = NULL;
     kilni_followup followup = {0};
     kilni_cache_lock(ending);
-    /* If a listener or a destroy function asks for a key now, it must not fill the cache again. */
+    /* A listener or a destroy function that asks for a key now must not fill the cache again. */
     ending->disabled = true;
     ending->defers_destruction = false;
     kilni_failures_drop_locked(ending, ending->retained_failures);
@@ -199,8 +199,8 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
     kilni_followup followup = {0};
     kilni_cache_lock(cache);
     if (flush || disabled) {
-        /* This happens before the capacity changes, because the call gives up the lock, and other
-         * threads must not see more in the cache than it may hold. */
+        /* Failures are dropped before the capacity changes. The call gives up the lock, and other
+         * threads must never see a cache that exceeds its capacity. */
         kilni_failures_drop_locked(cache, cache->retained_failures);
     }
     cache->max_bytes = max_bytes;

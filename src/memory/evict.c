@@ -41,14 +41,15 @@ bool kilni_cache_is_off(kiln_cache *cache)
     return is_off;
 }
 
-/* Whether the capacity has room for this many more bytes and entries. */
+/* Returns true if the capacity has room for this many more bytes and entries. */
 static bool has_room_for(const kiln_cache *cache, uint64_t bytes, uint64_t entries)
 {
     return cache->bytes <= cache->max_bytes && bytes <= cache->max_bytes - cache->bytes &&
            cache->entries <= cache->max_entries && entries <= cache->max_entries - cache->entries;
 }
 
-/* The loop checks the capacity each time, because it may change whenever the lock is given up. */
+/* Each pass of the loop checks the capacity, because other threads can change it whenever the lock
+ * is given up. */
 static void make_room_locked(kiln_cache *cache, uint64_t bytes, uint64_t entries,
                              kilni_followup *followup)
 {
@@ -74,9 +75,9 @@ void kilni_make_room_locked(kiln_cache *cache, uint64_t bytes, kilni_followup *f
     }
 }
 
-/* Called for a cached object whose size has grown. Evicts other objects until all fit. If the
- * object alone exceeds the capacity, evicts it and no others. Under KILN_POLICY_NO_EVICT, evicts
- * nothing. May give up the lock for a while. */
+/* Called for a cached object whose size has grown. Evicts other objects until all objects fit. If
+ * this object alone exceeds the capacity, evicts only this object. Under KILN_POLICY_NO_EVICT,
+ * evicts nothing. Sometimes gives up the lock for a while. */
 static void readmit_locked(kilni_object *object, kilni_followup *followup)
 {
     kiln_cache *cache = object->cache;
@@ -89,8 +90,8 @@ static void readmit_locked(kilni_object *object, kilni_followup *followup)
     kilni_shrink_locked(cache, followup);
 }
 
-/* Whether there is room for @bytes in addition to the resident objects and the reservations of
- * flights. */
+/* Returns true if there is room for @bytes in addition to the resident objects and the reservations
+ * of flights. */
 static bool has_free_room(const kiln_cache *cache, uint64_t bytes)
 {
     uint64_t taken = cache->bytes + cache->reserved_bytes;
@@ -143,7 +144,8 @@ void kilni_object_grow(kilni_object *object, uint64_t more_bytes)
 
 /* ---- removal ---- */
 
-/* Removes the object, flight or failure of a slot. A flight continues without the cache. */
+/* Removes the object, flight or failure of a slot. A removed flight continues, but its result is
+ * not kept. */
 static void remove_slot_locked(kilni_slot *slot, kiln_eviction reason, kilni_followup *followup)
 {
     switch (slot->state) {
@@ -161,11 +163,11 @@ static void remove_slot_locked(kilni_slot *slot, kiln_eviction reason, kilni_fol
     }
 }
 
-/* Walks all objects from the last one to the first. *@position is SIZE_MAX at first. Returns NULL
- * at the end. The caller may remove the returned object: the object that then takes its position
- * has already been returned. The lock may be given up between two calls; an object that is inserted
- * meanwhile may or may not be returned, and an object may be returned twice if other threads remove
- * objects meanwhile. */
+/* Returns the next object of a walk from the last object to the first. Returns NULL at the end. The
+ * caller sets *@position to SIZE_MAX before the walk. The caller may remove the returned object,
+ * because the object that takes its position has already been returned. The caller may also give up
+ * the lock between two calls. If other threads insert objects during that time, the walk might not
+ * return them. If other threads remove objects, it might return an object twice. */
 static kilni_object *walk_locked(const kiln_cache *cache, size_t *position)
 {
     if (*position > cache->residents.count) {
@@ -229,7 +231,7 @@ kiln_status kilni_cache_forget(kiln_cache *cache, const kiln_key *key)
     return remove_key(cache, key, true);
 }
 
-/* Removes the flights and failures that match. */
+/* Removes the flights and failures that match @wanted. */
 static void remove_pending_locked(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted,
                                   kilni_followup *followup)
 {
@@ -245,7 +247,7 @@ static void remove_pending_locked(kiln_cache *cache, kilni_match_fn matches, uin
     }
 }
 
-/* Removes the objects that match. Returns how many it removed. */
+/* Removes the objects that match @wanted. Returns how many objects it removed. */
 static size_t remove_ready_locked(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted,
                                   kilni_followup *followup)
 {
@@ -328,7 +330,8 @@ static uint64_t evict_for_resources_locked(kilni_object *object, kilni_followup 
     return bytes;
 }
 
-/* Evicts the cheapest objects first, as long as it finds an object that is not in use. */
+/* Evicts the cheapest objects first. Stops when it has freed @bytes or finds no object that is not
+ * in use. */
 static uint64_t evict_cheapest_locked(kiln_cache *cache, uint64_t bytes, kilni_followup *followup)
 {
     uint64_t freed = 0;
@@ -342,8 +345,8 @@ static uint64_t evict_cheapest_locked(kiln_cache *cache, uint64_t bytes, kilni_f
     return freed;
 }
 
-/* Evicts objects in no particular order. Finds every object that is not in use, however few there
- * are. */
+/* Evicts objects in no particular order. Finds every object that is not in use, even if there are
+ * only a few. */
 static uint64_t evict_any_locked(kiln_cache *cache, uint64_t bytes, kilni_followup *followup)
 {
     uint64_t freed = 0;

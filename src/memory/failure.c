@@ -4,10 +4,10 @@
 #include "memory/flight.h"
 #include "memory/lifetime.h"
 
-/* Failures may use 1/SHARE of the cache's capacity. */
+/* Failures can use up to 1/SHARE of the cache's capacity. */
 enum { SHARE = 16 };
 
-/* Returns the size of a failure, including its key. The text is part of the structure. */
+/* Returns the size of a failure, including its key. The size of the structure includes the text. */
 static uint64_t bytes_of(const kilni_flight *failure)
 {
     size_t key_bytes;
@@ -18,8 +18,8 @@ static uint64_t bytes_of(const kilni_flight *failure)
 void kilni_failure_keep_locked(kilni_flight *flight)
 {
     kiln_cache *cache = flight->cache;
-    /* Frees the place of the object, which will never exist. This does not free the cache, since
-     * the cache has other references. */
+    /* The object will never exist, so its place is freed. This does not free the cache, because the
+     * cache has other references. */
     kilni_object_free(flight->object);
     flight->object = NULL;
     flight->slot.state = KILNI_SLOT_FAILED;
@@ -58,7 +58,8 @@ void kilni_failure_forget(kiln_cache *cache, const kiln_key *key)
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* The newest failure is always kept: a thread may be about to ask for its key again. */
+/* The newest failure is always kept, because a thread might be about to ask for the same key again.
+ */
 static bool has_too_many_locked(const kiln_cache *cache)
 {
     return cache->retained_failures > 1 &&
@@ -66,8 +67,7 @@ static bool has_too_many_locked(const kiln_cache *cache)
             cache->retained_failure_bytes > cache->max_bytes / SHARE);
 }
 
-/* Takes the oldest failure out of the table. Returns it, linked to the failures that were taken
- * before. */
+/* Removes the oldest failure from the table, links it to the failures in @taken, and returns it. */
 static kilni_flight *take_oldest_locked(kiln_cache *cache, kilni_flight *taken)
 {
     kilni_flight *failure = cache->oldest_failure;
@@ -76,8 +76,8 @@ static kilni_flight *take_oldest_locked(kiln_cache *cache, kilni_flight *taken)
     return failure;
 }
 
-/* Gives up the lock meanwhile, since freeing many failures may return memory to the system, which
- * takes time. */
+/* Frees the failures in @taken. Gives up the lock for this time, because freeing many failures
+ * sometimes returns memory to the system, and that takes time. */
 static void free_taken_locked(kiln_cache *cache, kilni_flight *taken)
 {
     pthread_mutex_unlock(&cache->lock);

@@ -12,7 +12,7 @@
 #include "memory/waiter.h"
 
 /* The depth of nested calls of the handlers below. Calls nest if the handlers are registered twice.
- * That happens in the child of a process that forked while it registered them. */
+ * This happens in a child if its parent forked while the parent was registering the handlers. */
 static _Thread_local unsigned fork_depth;
 
 static kiln_cache *forking; /* all caches, from before_fork to unlock_all */
@@ -48,9 +48,9 @@ static void after_fork_in_parent(void)
     unlock_all();
 }
 
-/* Flights of other threads continue in the parent. In the child, they are removed from the table,
- * so that the next thread that asks for a key builds it anew. Their memory is not freed, since
- * pointers to it may remain. */
+/* Flights of other threads continue in the parent. The child removes them from the table, so that
+ * the next thread that asks for one of their keys builds it again. Their memory is not freed,
+ * because there might still be pointers to it. */
 static void forget_flights_locked(kiln_cache *cache)
 {
     size_t position = 0;

@@ -2,7 +2,7 @@
  *
  * Keeps caches usable after a fork. All locks are taken before a fork, so that the child finds
  * every cache in a consistent state. The child forgets the parent's other threads: their flights,
- * their open sections, and what they wait for.
+ * their open sections and their waits.
  */
 #pragma once
 

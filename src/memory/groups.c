@@ -13,12 +13,12 @@ static kilni_object **chain_at(const kilni_groups *groups, size_t i)
     return &groups->chunks[i / KILNI_GROUP_CHUNK_SIZE][i % KILNI_GROUP_CHUNK_SIZE];
 }
 
-/* Returns the chain of a group. The hash has a secret, so nobody can choose many groups that share
- * a chain. */
+/* Returns the chain of a group. The hash depends on a secret, so nobody can choose many groups that
+ * share a chain. */
 static kilni_object **chain_of(const kilni_groups *groups, uint64_t group)
 {
     const size_t i = (size_t)kilni_hash_keyed(&group, sizeof group) & groups->mask;
-    /* The objects of a chain that does not exist yet are in the chain that will be split. */
+    /* If a chain does not exist yet, its objects are in the chain from which it will be split. */
     return chain_at(groups, i < groups->chain_count ? i : i & groups->mask >> 1);
 }
 
@@ -81,8 +81,8 @@ static void set_link(kilni_object **link, kilni_object *object)
     }
 }
 
-/* Returns the link to the first object of a group, or, if the group has no objects, the end of its
- * chain. */
+/* Returns the link to the first object of a group. If the group has no objects, returns the link at
+ * the end of its chain. */
 static kilni_object **find_link(const kilni_groups *groups, uint64_t group)
 {
     kilni_object **link = chain_of(groups, group);
@@ -92,7 +92,8 @@ static kilni_object **find_link(const kilni_groups *groups, uint64_t group)
     return link;
 }
 
-/* Puts an object into its chain. The first object of a group stays the first one. */
+/* Puts an object into its chain. If the group already has objects, its first object stays the
+ * first. */
 static void put(const kilni_groups *groups, kilni_object *object)
 {
     kilni_group_links *links = kilni_group_links_of(object);
@@ -106,7 +107,7 @@ static void put(const kilni_groups *groups, kilni_object *object)
     set_link(link, object);
 }
 
-/* Puts the groups of a chain into the chains to which they belong now. */
+/* Moves each group of a chain to the chain to which it now belongs. */
 static void distribute(const kilni_groups *groups, kilni_object **chain)
 {
     kilni_object *first = *chain;
@@ -134,8 +135,8 @@ static void take(kilni_object *object)
     set_link(links->from, next);
 }
 
-/* Adds a chain and moves to it some groups of another. If there is no memory, the chains stay as
- * they are. */
+/* Adds a chain, and moves some groups of an existing chain to it. If there is no memory, the chains
+ * stay as they are. */
 static void add_chain(kilni_groups *groups)
 {
     const size_t added = groups->chain_count;
@@ -154,8 +155,8 @@ static void join_last_chain(kilni_groups *groups)
         groups->mask >>= 1;
     }
     distribute(groups, last);
-    /* A caller that adds and removes objects at the boundary of a chunk must not free and allocate
-     * the chunk each time. */
+    /* A spare chunk is kept. Otherwise, a caller that adds and removes objects at the boundary of a
+     * chunk would allocate and free the chunk each time. */
     if (groups->chunk_count > groups->chain_count / KILNI_GROUP_CHUNK_SIZE + 2) {
         free(groups->chunks[--groups->chunk_count]);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The objects in a cache, by group, so that the removal of a group examines no other objects. The
- * objects of a group are linked, and the first one represents the group in a chain. Groups with the
- * same hash share a chain, and there are about as many chains as objects. As in linear hashing, the
- * number of chains changes by one at a time: the groups of one chain are distributed over two
- * chains, or the groups of two chains are joined in one. The time that this takes does not depend
- * on how many objects a group has. The chains are stored in chunks, so that no call copies all of
- * them.
+ * Arranges the objects in a cache by group, so that a thread that removes a group examines no other
+ * objects. The objects of a group are linked, and the first object represents the group in a chain.
+ * Groups with the same hash share a chain, and there are about as many chains as objects. As in
+ * linear hashing, chains are added and removed one at a time: the groups of one chain are
+ * distributed over two chains, or the groups of two chains are joined in one chain. The time for
+ * this does not depend on how many objects a group has. The chains are stored in chunks, so that no
+ * call copies all of them.
  */
 #pragma once
 
@@ -18,8 +18,8 @@
 /* The public name of kilni_object is kiln_pin (memory.h). */
 struct kiln_pin;
 
-/* An object's group, and the object's place in it. The links follow the object in memory, but only
- * if the object can have a group, which is rare. */
+/* The group of an object, and the object's place in the group. If an object can have a group, its
+ * links follow it in memory. Few objects can have a group. */
 typedef struct kilni_group_links {
     uint64_t group;              /* 0: none; set before the object can be found by its group */
     struct kiln_pin *next;       /* the next object of the same group */
@@ -30,7 +30,7 @@ typedef struct kilni_group_links {
 /* Returns the links of an object that can have a group. */
 kilni_group_links *kilni_group_links_of(struct kiln_pin *object);
 
-/* Returns the group of any object; 0: none. */
+/* Returns the group of an object, or 0 if it has none. */
 uint64_t kilni_group_of(struct kiln_pin *object);
 
 enum { KILNI_GROUP_CHUNK_SIZE = 64 };
@@ -50,11 +50,11 @@ kiln_status kilni_groups_init(kilni_groups *ret_groups);
 /* Frees the chains, which must be empty. */
 void kilni_groups_fini(kilni_groups *groups);
 
-/* Adds an object. If there is no memory for more chains, the existing ones get longer. */
+/* Adds an object. If there is no memory for more chains, the existing chains get longer. */
 void kilni_groups_add(kilni_groups *groups, struct kiln_pin *object);
 
-/* Removes an object, which must be in its chain unless it has no group. */
+/* Removes an object. If the object has a group, it must be in the chain of that group. */
 void kilni_groups_remove(kilni_groups *groups, struct kiln_pin *object);
 
-/* Returns the first object of a group; NULL if there is none. */
+/* Returns the first object of a group, or NULL if the group has no objects. */
 struct kiln_pin *kilni_groups_first(const kilni_groups *groups, uint64_t group);

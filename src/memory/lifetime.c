@@ -10,8 +10,9 @@
 
 void kilni_cache_step_locked(kiln_cache *cache, size_t *step)
 {
-    /* A mutex favors a running thread over one that must wake up first. So this thread does not
-     * take the lock again while others wait for it, but waits no longer than a wake-up takes. */
+    /* If a running thread and a sleeping thread both want a mutex, the running thread usually gets
+     * it. So this thread does not take the lock again while other threads wait for it. But it waits
+     * no longer than other threads need to wake up. */
     enum { PATIENCE = 256 };
     if (++*step % KILNI_STEPS != 0) {
         return;

@@ -6,15 +6,15 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Guards the list of notices. The fork handlers take this lock, so that no other thread holds it
+/* Guards the list of notices. The fork handlers take this lock, so that no other thread can hold it
  * when the process forks. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Notices to be sent, oldest first. */
 static kilni_notice *first_notice, **last_notice = &first_notice;
 
-/* Whether there are any notices. Stored under the lock. Loaded relaxed: the thread that added a
- * notice sees its own store, and sends the notice. */
+/* True if there are any notices. Stored under the lock. Loaded relaxed, because the thread that
+ * added a notice sees its own store, and sends the notice. */
 static _Atomic bool has_notices;
 
 void kilni_notices_lock(void)

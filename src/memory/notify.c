@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A listener stays in the list while it runs. If it is removed meanwhile, it leaves the list when
- * the last of its running calls ends, so a walk over the list always points to a listener that
- * exists.
+ * A listener stays in the list while it runs. If it is removed during that time, it leaves the list
+ * when the last of its running calls ends. So a thread that walks over the list always has a
+ * pointer to a listener that exists.
  */
 #include "memory/notify.h"
 
@@ -25,7 +25,7 @@ struct kilni_listener {
     bool removed;   /* not called again */
 };
 
-/* The calls of listeners that this thread is in, innermost first. */
+/* The calls of listeners that this thread is inside, from the innermost to the outermost. */
 typedef struct call_frame {
     kiln_cache *cache;
     kilni_listener *listener;
@@ -34,7 +34,8 @@ typedef struct call_frame {
 
 static _Thread_local const call_frame *innermost_call;
 
-/* Whether this thread is inside a call of a listener of @cache. False if @cache is NULL. */
+/* Returns true if this thread is inside a call of a listener of @cache. Returns false if @cache is
+ * NULL. */
 static bool is_inside_call(const kiln_cache *cache)
 {
     const call_frame *frame = innermost_call;
@@ -53,7 +54,7 @@ static kilni_listener *find_locked(const kiln_cache *cache, uint64_t id)
     return listener;
 }
 
-/* Whether some listener wants an event. */
+/* Returns true if some listener wants an event. */
 static bool want_locked(const kiln_cache *cache, uint32_t event)
 {
     const kilni_listener *listener = cache->listeners;
@@ -75,8 +76,8 @@ static void free_listener(kilni_listener *listener)
     free(listener);
 }
 
-/* Takes a listener out of the list and frees it, if it was removed and none of its calls is under
- * way. */
+/* If a listener was removed by its user, and none of its calls is under way, takes it out of the
+ * list and frees it. */
 static void retire_locked(kiln_cache *cache, kilni_listener *listener)
 {
     if (!listener->removed || listener->running > 0) {
@@ -112,8 +113,8 @@ static void call(kiln_cache *cache, kilni_listener *listener, const kiln_event *
     innermost_call = frame.outer;
 }
 
-/* Calls each listener that wants the event and was added no later than @last_listener, in the order
- * in which they were added. Called with no lock held. */
+/* Calls the listeners that want the event, in the order in which they were added. Skips listeners
+ * that were added after @last_listener. Called with no lock held. */
 static void notify_listeners(kiln_cache *cache, const kiln_event *event, uint64_t last_listener)
 {
     kilni_cache_lock(cache);
@@ -183,8 +184,8 @@ void kilni_cache_unlisten(kiln_cache *cache, uint64_t id, const kiln_cache *besi
     }
     int cancelable;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    /* Two listeners that waited for each other, or one that waited for itself, would never return.
-     */
+    /* This call must not wait inside such a listener: two listeners could wait for each other
+     * forever, and a listener could wait for itself. */
     while (!is_inside_call(cache) && !is_inside_call(beside) && find_locked(cache, id)) {
         pthread_cond_wait(&cache->listener_gone, &cache->lock);
     }
@@ -201,8 +202,8 @@ void kiln_cache_unlisten(kiln_cache *cache, uint64_t id)
 
 void kilni_listeners_forget_threads_locked(kiln_cache *cache)
 {
-    /* Initialized again: the copied state may include waiting threads of the parent, but no thread
-     * of the child waits. */
+    /* The condition variable is initialized again, because its copied state might include waiting
+     * threads of the parent. No thread of the child waits. */
     pthread_cond_init(&cache->listener_gone, NULL);
     kilni_listener *listener = cache->listeners;
     while (listener) {
@@ -328,11 +329,12 @@ void kilni_followup_finish(kiln_cache *cache, kilni_followup *followup)
 
 /* ---- hits ---- */
 
-/* The first use of an object is always reported. Of the thread's other uses, one in this many is
+/* The first use of an object is always reported. Of each thread's other uses, one in HIT_SAMPLE is
  * reported. */
 enum { HIT_SAMPLE = 64 };
 
-/* Does not destroy objects: a thread that looks up an object destroys nothing. */
+/* This function destroys no objects, because a thread that looks up an object must not destroy any.
+ */
 void kilni_followup_report_hit(kilni_object *object, bool first)
 {
     /* Counted per thread, so that threads do not contend for the count. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Obtains an object. The callers that ask for one key share one build.
+ * Obtains an object. Callers that ask for the same key share one build.
  */
 #include <pthread.h>
 
@@ -9,8 +9,8 @@
 #include "memory/lifetime.h"
 #include "memory/reserve.h"
 
-/* Distinguishes transient failures, after which another attempt may succeed, from failures of the
- * build itself. */
+/* Distinguishes transient failures from failures of the build itself. After a transient failure,
+ * one more attempt might succeed. */
 static kiln_abandonment abandonment_of(kiln_status status)
 {
     switch (status) {
@@ -24,7 +24,7 @@ static kiln_abandonment abandonment_of(kiln_status status)
     }
 }
 
-/* Runs the build. On failure @error always has a text. */
+/* Runs the build. If the build fails, @error always has a text. */
 static kiln_status run_build(kiln_build_fn build, void *user, const kiln_key *key,
                              kiln_built *ret_built, kiln_error *error)
 {
@@ -65,8 +65,8 @@ static kiln_status build_shared(kiln_ticket *ticket, const kiln_key *key, kiln_b
     return kiln_ticket_fulfil(&ticket, built.object, built.bytes, built.cost_ns, ret_pin);
 }
 
-/* Builds for this caller alone. The place is allocated first, so that no build is lost for lack of
- * memory. */
+/* Builds for this caller alone. Allocates the place before the build, so that a lack of memory
+ * never wastes a build. */
 static kiln_status build_alone(kiln_cache *cache, const kiln_key *key, kiln_build_fn build,
                                void *user, kiln_pin **ret_pin, kiln_error *error)
 {
@@ -88,7 +88,8 @@ static kiln_status build_alone(kiln_cache *cache, const kiln_key *key, kiln_buil
     return KILN_OK;
 }
 
-/* Reserves a key for a call that waits or builds, so the flags of @params must be 0. */
+/* Reserves a key for a call that is ready to wait or to build. So the flags of @params must be 0.
+ */
 static kiln_status reserve_to_build(kiln_cache *cache, const kiln_key *key,
                                     const kiln_reserve_params *params,
                                     kiln_reservation *ret_reservation, bool *ret_waited,

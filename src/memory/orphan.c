@@ -6,7 +6,8 @@
 #include "memory/flight.h"
 #include "memory/waiter.h"
 
-/* Creates a flight like one that was lost, for the threads that wait for the lost one. */
+/* Creates a flight with the same key and group as a lost flight, for the threads that wait for the
+ * lost flight. */
 static kiln_status flight_new_like(const kilni_flight *lost, kilni_flight **ret_flight)
 {
     enum { ANY_GROUP = 1 };
@@ -20,7 +21,7 @@ static kiln_status flight_new_like(const kilni_flight *lost, kilni_flight **ret_
     return status;
 }
 
-/* Replaces a flight, which may never end, with a new one. */
+/* Replaces a flight that might never end with a new flight. */
 static kiln_status replace_locked(kilni_flight *lost)
 {
     kilni_flight *next;
@@ -69,7 +70,7 @@ void kilni_flights_orphan_locked(kiln_cache *cache, uint64_t thread)
             orphan_locked(flight);
         }
     }
-    /* These flights were removed from the table, for example when the cache was cleared. */
+    /* The remaining flights were removed from the table, for example when the cache was cleared. */
     kilni_flight *flight;
     while ((flight = awaited_flight_of_locked(cache, thread))) {
         orphan_locked(flight);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public functions on pending answers: waiting, notices, and dropping.
+ * The public functions on pending answers. They wait for an answer, request a notice of it, or drop
+ * it.
  */
 #include <stdlib.h>
 
@@ -19,7 +20,8 @@ static void pending_free(kiln_pending *pending)
     free(pending);
 }
 
-/* Returns an answer that has arrived. KILN_BUSY: the caller must ask again. */
+/* Returns the answer that a pending answer has got. KILN_BUSY means that the caller must ask again.
+ */
 static kiln_status answer_of_locked(const kiln_pending *pending, kiln_reservation *ret_reservation,
                                     kiln_error *error)
 {

@@ -25,9 +25,9 @@ void kilni_object_note_hit(kilni_object *object)
     }
 }
 
-/* Called in a section that saw the object in the cache. Returns whether the object becomes shared
- * with this pin. An object with few pins is not shared: reading all tallies when it is removed
- * would cost more than sharing saves. */
+/* Called in a section that saw the object in the cache. Returns true if this pin makes the object
+ * shared. An object that is seldom pinned is not shared. When such an object is removed, it would
+ * cost more to read all tallies than sharing saves. */
 static bool becomes_shared(kilni_object *object, int64_t holds)
 {
     enum { FEW_PINS = 8 };
@@ -41,8 +41,8 @@ static bool becomes_shared(kilni_object *object, int64_t holds)
     return pins == FEW_PINS;
 }
 
-/* Adds a hold to an object that this thread's section sees and that was not shared. Returns false
- * if the last hold on the object has been released meanwhile. */
+/* Adds a hold in the object's own count. The object was not shared, and this thread's section sees
+ * it. Returns false if the last hold on the object has been released by now. */
 static bool hold_exactly(kilni_object *object)
 {
     int64_t holds = atomic_load_explicit(&object->holds, memory_order_relaxed);
@@ -74,8 +74,8 @@ static inline bool count_here(kilni_reader *reader, kilni_object *object, int ch
            kilni_tally_add(reader->tally, object, change);
 }
 
-/* Finds the object of a key in a section, and holds it: in this thread's tally if possible,
- * otherwise in the object's own count. */
+/* Called in a section. Finds the object of a key, and holds it. Counts the hold in this thread's
+ * tally if possible, and otherwise in the object's own count. */
 __attribute__((noinline)) static kilni_object *hold_slowly(const kiln_cache *cache,
                                                            const kiln_key *key)
 {
@@ -116,8 +116,8 @@ __attribute__((noinline)) static void *use(kilni_object *object)
     return object->object;
 }
 
-/* Finds an object whose key is equal but not identical to @key, or whose cell is far from the
- * beginning of its search, and records its use. */
+/* Finds an object that a quick search does not find, and records its use. The object's key is equal
+ * to @key but not the same structure, or its cell is far from the beginning of the search. */
 __attribute__((noinline)) static void *peek_slowly(const kiln_cache *cache, const kiln_key *key)
 {
     kilni_object *object = kilni_cache_find(cache, key);
@@ -158,8 +158,8 @@ void *kiln_pin_object(const kiln_pin *pin)
     return pin ? pin->object : NULL;
 }
 
-/* Called by a thread that changed its count of an object in a section for which other threads wait.
- * The cache may no longer exist afterwards. */
+/* Called by a thread that changed its count of an object, in a section for which other threads
+ * wait. After this call, the cache might no longer exist. */
 __attribute__((noinline)) static void wake_after_release(kilni_place *place, kiln_cache *cache)
 {
     const bool exists = kilni_cache_try_retain(cache);
@@ -170,8 +170,8 @@ __attribute__((noinline)) static void wake_after_release(kilni_place *place, kil
     }
 }
 
-/* As count below, for a thread that has no tally yet, or that has a section open. If that section
- * is of the same cache, no second one is needed. */
+/* Does the same as count, below. Called by a thread that has no tally yet or that is already in a
+ * section. If this is a section of the same cache, the thread needs no second section. */
 __attribute__((noinline)) static bool count_slowly(kilni_object *object, int change)
 {
     ensure_tally();
@@ -182,7 +182,7 @@ __attribute__((noinline)) static bool count_slowly(kilni_object *object, int cha
 }
 
 /* Adds 1 or -1 to this thread's count of an object that the thread holds. Returns false if the
- * object's own count must be changed instead. */
+ * caller must change the object's own count instead. */
 static inline bool count(kilni_object *object, int change)
 {
     if (!kilni_object_is_shared(object)) {
@@ -219,8 +219,8 @@ __attribute__((noinline)) static void release_exactly(kilni_object *object)
     if (!kilni_object_drop_hold(object)) {
         return;
     }
-    /* This thread must retire the object, which exists until then. The cache may be freed with the
-     * object. */
+    /* This thread must retire the object, which exists until then. The cache needs a reference,
+     * because it might be freed together with the object. */
     kiln_cache *cache = kilni_cache_retain(object->cache);
     kilni_cache_lock(cache);
     kilni_section_retire_locked(object);

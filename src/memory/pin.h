@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hits: finding an object without the lock, holding it, and recording its use.
+ * Hits. These functions find an object without the lock, hold it, and record its use.
  */
 #pragma once
 

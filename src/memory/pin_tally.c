@@ -13,7 +13,7 @@ kilni_tally *kilni_tally_new(void)
     return tally;
 }
 
-/* A word without a count is free, and becomes the object's. */
+/* A word without a count is free. It becomes the word of this object. */
 _Atomic uint64_t *kilni_tally_find(kilni_tally *tally, const kilni_object *object)
 {
     _Atomic uint64_t *first = &tally->words[kilni_tally_position(object)];
@@ -30,8 +30,9 @@ _Atomic uint64_t *kilni_tally_find(kilni_tally *tally, const kilni_object *objec
     return NULL;
 }
 
-/* If the process forks between the two steps, the child has the count twice, or not at all. It must
- * not have a negative count twice: the object would be destroyed while it is pinned. */
+/* If the process forks between the two steps, the child has the count twice or not at all. The
+ * child must never have a negative count twice, because it would destroy an object that is still
+ * pinned. */
 void kilni_tally_overflow(_Atomic uint64_t *word, kilni_object *object, int change)
 {
     const int count = kilni_tally_count(atomic_load_explicit(word, memory_order_relaxed)) + change;
@@ -61,7 +62,7 @@ int64_t kilni_tally_take(kilni_tally *tally, const kilni_object *object)
     int64_t count = 0;
     for (int i = 0; i < 2; i++) {
         uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
-        /* A word without a count may be in use for a different object by now. */
+        /* If a word has no count, it might already be in use for a different object. */
         if (kilni_tally_is_of(word, object) && kilni_tally_count(word) != 0) {
             count += kilni_tally_count(word);
             atomic_store_explicit(&words[i], 0, memory_order_relaxed);

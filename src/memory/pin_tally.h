@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each thread's own counts of pins, so that threads that pin the same objects do not write to the
- * same word.
+ * Tallies. Each thread counts pins in a tally of its own, so that threads do not write to the same
+ * word when they pin the same objects.
  *
- * While an object is shared (kiln_pin.holds), each thread adds its pins on it to a word of its own
- * and subtracts its releases there. A thread may release a pin that another thread has taken, so a
- * word can be negative. Only the sum of the object's holds and all threads' words matters, and no
- * thread needs that sum while the cache holds the object.
+ * While an object is shared (kiln_pin.holds), each thread has a word of its own for the object. The
+ * thread adds 1 for each pin that it takes, and subtracts 1 for each pin that it releases. A thread
+ * can release a pin that another thread has taken, so the count in a word can be negative. Only the
+ * sum of the object's holds and all threads' counts matters. While the cache holds the object, no
+ * thread needs the exact sum.
  *
- * A word contains the object's address, and the count in the bits above it. While the object is
- * shared, only the thread that owns the word writes it, and only in a section of the object's
- * cache. Once the object is no longer shared and all these sections have been left, a thread that
- * collects takes the count (read_section.c). From then on, the owner can use the word for other
- * objects. The owner itself never reuses a word that has a count: if neither word for an object is
- * free, the thread changes the object's holds, as if the object were not shared.
+ * The low bits of a word are the object's address, and the high bits are the count. While the
+ * object is shared, only the thread that owns the word writes it, and only in a section of the
+ * object's cache. Once the object is no longer shared and all these sections have been left, a
+ * thread that collects takes the count (read_section.c). From then on, the owner can use the word
+ * for other objects. The owner never reuses a word that has a count. Each object can use two words.
+ * If neither of them is free, the thread changes the object's holds, as if the object were not
+ * shared.
  */
 #pragma once
 
@@ -23,31 +25,34 @@
 
 #include "memory/memory.h"
 
-/* A tally has 16 KiB. Each object can be in one of two words. */
+/* A tally has 16 KiB. There are two words in which the count of an object can be. */
 enum { KILNI_TALLY_PAIR_BITS = 10, KILNI_TALLY_WORDS = 2 << KILNI_TALLY_PAIR_BITS };
 
 typedef struct kilni_tally {
-    /* Stored relaxed by the thread that owns the tally, inside a section. The end of the section is
-     * a release store, which a collecting thread acquires before it reads these words. */
+    /* The thread that owns the tally stores these words inside a section, with relaxed order. It
+     * ends the section with a release store. A collecting thread loads that value with acquire
+     * before it reads these words. */
     _Alignas(64) _Atomic uint64_t words[KILNI_TALLY_WORDS];
 } kilni_tally;
 
-/* Returns NULL if there is no memory. Freed with free, after kilni_tally_settle. */
+/* Makes a tally. Returns NULL if there is no memory. The caller frees the tally with free(), after
+ * kilni_tally_settle. */
 kilni_tally *kilni_tally_new(void);
 
-/* Adds @change and the count in a word, which is full, to the holds of a shared object. Clears the
- * count in the word. */
+/* Called if a word is full. Adds @change and the count in the word to the holds of a shared object.
+ * Then clears the count in the word. */
 void kilni_tally_overflow(_Atomic uint64_t *word, kilni_object *object, int change);
 
 /* Returns a tally's count for an object. */
 int64_t kilni_tally_of(const kilni_tally *tally, const kilni_object *object);
 
-/* As kilni_tally_of, but also removes the count. No thread may change the object's words any
- * longer. */
+/* Does the same as kilni_tally_of, and also removes the count. Called when no thread can change the
+ * object's words any longer. */
 int64_t kilni_tally_take(kilni_tally *tally, const kilni_object *object);
 
-/* Adds all counts to the holds of their objects. Called for a thread that ends. An object that has
- * a count here exists, and no thread may take the count during the call. */
+/* Adds all counts to the holds of their objects. Called when the tally's thread ends. Every object
+ * that has a count in the tally must still exist, and no other thread is allowed to take the count
+ * during the call. */
 void kilni_tally_settle(kilni_tally *tally);
 
 static inline int kilni_tally_count(uint64_t word)
@@ -72,11 +77,13 @@ static inline bool kilni_tally_is_of(uint64_t word, const kilni_object *object)
     return (word & KILNI_CELL_ADDRESS) == (uintptr_t)object;
 }
 
-/* Returns the word of an object that is not in its first word; NULL if there is no room. */
+/* Returns the word of an object, or NULL if there is no room. Called if the object's first word
+ * belongs to a different object. */
 _Atomic uint64_t *kilni_tally_find(kilni_tally *tally, const kilni_object *object);
 
-/* Adds 1 or -1 to this thread's count of a shared object, in a section of its cache. A count is
- * between -INT16_MAX and INT16_MAX. Returns false if there is no room. */
+/* Adds 1 or -1 to this thread's count of a shared object. The thread must be in a section of the
+ * object's cache. A count is between -INT16_MAX and INT16_MAX. Returns false if the tally has no
+ * room for the object. */
 static inline bool kilni_tally_add(kilni_tally *tally, kilni_object *object, int change)
 {
     _Atomic uint64_t *word = &tally->words[kilni_tally_position(object)];

@@ -13,7 +13,8 @@ const char *kiln_policy_name(uint32_t policy)
     return policy < POLICY_COUNT ? names[policy] : NULL;
 }
 
-/* strcasecmp is not used, because its lower-case form of the letter I depends on the locale. */
+/* strcasecmp is not used, because it converts the letter I to lower case in a way that depends on
+ * the locale. */
 static bool equals_in_any_case(const char *text, const char *name)
 {
     for (; *text && *name; text++, name++) {
@@ -83,7 +84,7 @@ void kilni_policy_evicted_locked(kilni_object *victim)
         kilni_policy_merit(victim, atomic_load_explicit(&victim->use, memory_order_relaxed));
     if (left > cache->inflation) {
         cache->inflation = left;
-        /* Uses from now on must differ from earlier uses. */
+        /* The clock advances, so that later uses differ from earlier ones. */
         advance_clock_locked(cache);
     }
 }

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The policies, and the record of each object's use, by which the policies rank the object
- * (victim.h).
+ * The policies, and the records of the objects' uses. The policies use these records to rank
+ * objects (victim.h).
  *
- * Recency is measured by the cache's clock. Insertions advance the clock, and so do evictions that
- * raise GreedyDual's L. An object's use is one word, which contains the clock at the last use,
- * above the frequency. The word is stored only if it changes. So an object that is used often is
- * only read, as long as nothing is inserted or evicted.
+ * Recency is measured by the cache's clock. Each insertion advances the clock, and so does each
+ * eviction that raises GreedyDual's L. An object's use is one word. Its high bits are the clock at
+ * the last use, and its low bits are the frequency. A thread stores the word only if the word
+ * changes. So threads that use an object often only read it, as long as nothing is inserted or
+ * evicted.
  */
 #pragma once
 
 #include "memory/memory.h"
 
-/* Frequency saturates, which limits how long an object that was once used often can stay. */
+/* The frequency saturates. This limits how long an object can stay if it was once used often, but
+ * is no longer used. */
 enum { KILNI_POLICY_FREQUENCY_BITS = 4, KILNI_POLICY_MAX_FREQUENCY = 15 };
 
 /* Returns the policy to use for a user's choice. For KILN_POLICY_AUTO, this is the policy that Kiln
@@ -22,8 +24,8 @@ kiln_policy kilni_policy_choose(uint32_t policy);
 /* Records an object's insertion. Other threads can't reach the object yet. */
 void kilni_policy_insert_locked(kilni_object *object);
 
-/* Sets whether the threads that use objects report hits. If they do, the settled use has frequency
- * 0. */
+/* Sets whether the threads that use objects report hits. If they do, the frequency in
+ * kiln_cache.settled_use is 0. */
 void kilni_policy_report_hits_locked(kiln_cache *cache, bool reports_hits);
 
 static inline uint64_t kilni_policy_settled_use(const kiln_cache *cache)
@@ -36,14 +38,15 @@ static inline bool kilni_policy_reports_hits(const kiln_cache *cache)
     return (kilni_policy_settled_use(cache) & KILNI_POLICY_MAX_FREQUENCY) == 0;
 }
 
-/* Whether a use of an object would change nothing and need not be reported. */
+/* Returns true if a use of an object would change nothing and need not be reported. */
 static inline bool kilni_policy_is_settled(const kiln_cache *cache, const kilni_object *object)
 {
     return atomic_load_explicit(&object->use, memory_order_relaxed) ==
            kilni_policy_settled_use(cache);
 }
 
-/* Records a use, without the lock. Returns true for the first use since the insertion. */
+/* Records a use of an object. The caller need not hold the lock. Returns true if this is the first
+ * use since the insertion. */
 static inline bool kilni_policy_use(kilni_object *object)
 {
     const uint64_t most = KILNI_POLICY_MAX_FREQUENCY;
@@ -69,7 +72,7 @@ static inline uint16_t kilni_policy_seen_bits(uint64_t use)
     return (uint16_t)(use >> KILNI_POLICY_FREQUENCY_BITS);
 }
 
-/* Returns the H of GreedyDual-Size-Frequency for an object with this use. */
+/* Returns the value H of GreedyDual-Size-Frequency for an object whose use is @use. */
 static inline double kilni_policy_merit(const kilni_object *object, uint64_t use)
 {
     double size = object->bytes > 0 ? (double)object->bytes : 1.0;

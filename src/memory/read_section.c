@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A section belongs to the epoch that it saw when it was entered. What is retired in an epoch has
- * been taken out of the table before the next epoch begins. So only sections of that epoch and of
- * earlier ones can see a retired object, and the object is reclaimed once all these sections have
+ * A section belongs to the epoch that its thread saw when it entered the section. An object that is
+ * retired in an epoch is taken out of the table before the next epoch begins. So only sections of
+ * that epoch and of earlier epochs can see the object. It is reclaimed when all these sections have
  * been left.
  *
  * A thread that collects ends the epoch, issues a heavy fence, and then looks at all readers'
  * places. A thread that enters a section takes a place and issues a light fence before it looks at
  * the table. So either the thread that collects sees the place, or the thread that enters sees a
- * table without what was retired.
+ * table without the retired objects.
  *
- * A thread that leaves a section destroys nothing: it leaves what only that section could see to
- * the next thread that collects. Before a thread that settles the cache collects, it stores an
- * epoch in cache->awaited. It waits for the sections of all earlier epochs. A thread that leaves a
- * section frees its place and issues a light fence before it reads cache->awaited. So either the
- * thread that collects no longer sees the place, or the thread that leaves sees that its section
- * was awaited, and wakes the thread that waits.
+ * A thread that leaves a section destroys nothing. The next thread that collects destroys the
+ * objects that only this section could see. A thread that settles the cache first stores an epoch
+ * in cache->awaited, and then collects. It waits for the sections of all earlier epochs. A thread
+ * that leaves a section frees its place and issues a light fence before it reads cache->awaited. So
+ * at least one of these is true: the thread that collects no longer sees the place, or the thread
+ * that leaves sees that its section was awaited, and wakes the thread that waits.
  */
 #include "memory/read_section.h"
 
 #include "memory/lifetime.h"
 
-/* Counts this thread's sections without a place, by cache, for as many caches as there is room for.
- */
+/* Counts this thread's sections that have no place, separately for each of up to UNLISTED_CACHES
+ * caches. */
 enum { UNLISTED_CACHES = 8 };
 static _Thread_local struct {
     const kiln_cache *cache;
@@ -42,7 +42,7 @@ static uint64_t epoch_of(const kiln_cache *cache)
 
 /* ---- departures ---- */
 
-/* The number of departures, of all caches, that this thread is inside. */
+/* The number of departures that this thread is inside, in all caches. */
 static _Thread_local size_t own_departures;
 
 void kilni_departure_begin_locked(kiln_cache *cache, kilni_departure *departure)
@@ -139,12 +139,12 @@ void kilni_object_release_removed_locked(kilni_object *object)
 
 /* ---- collection ---- */
 
-/* Called for a retired object that no section sees. Returns whether something holds the object. In
- * that case, the release of the last hold retires it again.
+/* Called for a retired object that no section sees. Returns true if something still holds the
+ * object. In that case, the thread that releases the last hold retires the object again.
  *
- * No thread counts pins on the object in its tally any longer: a thread does so only in a section
- * that saw that the object was shared. Such a section began before the epoch that followed the
- * retirement, and has been left. */
+ * No thread counts pins on the object in its tally any longer. A thread does so only in a section
+ * that saw the object as shared. All such sections began before the epoch that followed the
+ * retirement, and have been left. */
 static bool is_held_after_settling_locked(kilni_object *object)
 {
     if (atomic_load_explicit(&object->holds, memory_order_acquire) == 0) {
@@ -155,7 +155,7 @@ static bool is_held_after_settling_locked(kilni_object *object)
     return atomic_fetch_add_explicit(&object->holds, change, memory_order_acq_rel) + change != 0;
 }
 
-/* What one call reclaims. */
+/* The objects and cells that one call reclaims. */
 typedef struct collection {
     kilni_departure departure; /* of the objects */
     kilni_queue doomed;
@@ -192,9 +192,9 @@ static void take_cells_before_locked(kiln_cache *cache, uint64_t epoch, collecti
     }
 }
 
-/* Returns an epoch such that no section can see what was retired before it. Gives up the lock
- * meanwhile, so that other threads need not wait for the system's fence. What those threads retire
- * belongs to the epoch that begins here, or to a later one. */
+/* Returns an epoch. No section can see anything that was retired before that epoch. Gives up the
+ * lock for a while, so that other threads need not wait for the system's fence. Anything that other
+ * threads retire during that time belongs to the epoch that begins here, or to a later epoch. */
 static uint64_t first_visible_locked(kiln_cache *cache)
 {
     /* A new epoch begins only if something was retired in the current one. */
@@ -213,11 +213,12 @@ static uint64_t first_visible_locked(kiln_cache *cache)
     if (cache->unlisted_sections > 0 && cache->unlisted_since < oldest) {
         oldest = cache->unlisted_since;
     }
-    /* Sections that begin while the lock is given up may see what is retired during that time. */
+    /* A section that begins while the lock is given up might see objects that are retired during
+     * that time. */
     return oldest < epoch ? oldest : epoch;
 }
 
-/* Takes the cells that no section can see, and, if @objects is true, also the objects that no
+/* Takes the cells that no section can see. If @objects is true, also takes the objects that no
  * section can see. */
 static void collect_locked(kiln_cache *cache, bool objects, collection *taken)
 {
@@ -234,7 +235,7 @@ static void collect_locked(kiln_cache *cache, bool objects, collection *taken)
     }
 }
 
-/* Puts objects that collect_locked took back into the list of retired objects. */
+/* Returns objects to the list of retired objects, after collect_locked has taken them. */
 static void put_back_locked(kiln_cache *cache, kilni_queue *left)
 {
     if (!left->first) {
@@ -249,8 +250,8 @@ static void put_back_locked(kiln_cache *cache, kilni_queue *left)
     cache->retired.last = cache->retired.last ? cache->retired.last : left->last;
 }
 
-/* A cleanup handler, called at the end of each collection that destroys objects. Objects are left
- * if a destroy function has ended its thread or thrown an exception. */
+/* A cleanup handler, called at the end of each collection that destroys objects. If a destroy
+ * function has ended its thread or thrown an exception, some objects are not destroyed yet. */
 static void end_collection(void *argument)
 {
     collection *ending = argument;
@@ -273,8 +274,8 @@ static size_t collect_and_unlock(kiln_cache *cache, bool objects)
         kilni_cells_free(taken.cells);
         return 0;
     }
-    /* The objects' references to the cache are released with the objects, so this call needs its
-     * own. */
+    /* The objects' references to the cache are released with the objects, so this call needs a
+     * reference of its own. */
     kilni_cache_retain(cache);
     pthread_mutex_unlock(&cache->lock);
     kilni_cells_free(taken.cells);
@@ -300,8 +301,8 @@ size_t kiln_cache_collect(kiln_cache *cache)
 
 /* ---- waiting until objects are destroyed ---- */
 
-/* Whether departure @last or an earlier one is under way. The list has the newest departure first.
- */
+/* Returns true if departure @last, or an earlier one, is under way. The newest departure is the
+ * first in the list. */
 static bool is_under_way_locked(const kiln_cache *cache, uint64_t last)
 {
     const kilni_departure *departure = cache->departures;
@@ -311,8 +312,8 @@ static bool is_under_way_locked(const kiln_cache *cache, uint64_t last)
     return departure != NULL;
 }
 
-/* Waits until a departure ends, a section is left that was awaited or had no place, or nothing is
- * reclaimed any longer. */
+/* Waits until one of these happens: a departure ends; a thread leaves a section that was awaited or
+ * had no place; or nothing is reclaimed any longer. */
 static void wait_locked(kiln_cache *cache)
 {
     int cancelable;
@@ -339,21 +340,22 @@ void kilni_departures_wait(kiln_cache *cache)
     }
 }
 
-/* Whether an object that was retired in epoch @last or an earlier one still waits for a section to
- * be left. Returns false if nothing is reclaimed any longer, so that no thread waits in vain. */
+/* Returns true if a section still prevents the destruction of an object that was retired in epoch
+ * @last or earlier. Returns false if nothing is reclaimed any longer, so that no thread waits in
+ * vain. */
 static bool waits_for_sections_locked(const kiln_cache *cache, uint64_t last)
 {
     return !cache->reclaims_nothing && cache->retired.first &&
            cache->retired.first->retired_at <= last;
 }
 
-/* Ensures that the threads that leave sections of epoch @last, or of earlier ones, wake this
- * thread. */
+/* Ensures that a thread wakes this thread when it leaves a section of epoch @last or of an earlier
+ * epoch. */
 static void await_sections_locked(kiln_cache *cache, uint64_t last)
 {
-    /* The value never decreases, since another thread may await a later epoch. The store does not
-     * slow down later sections, because an awaited epoch is over before this thread waits. The
-     * fences pair the store with the load in kilni_place_leave. */
+    /* The value never decreases, because another thread might be waiting for sections of a later
+     * epoch. The store does not slow down later sections, because an awaited epoch is over before
+     * this thread waits. The fences pair the store with the load in kilni_place_leave. */
     if (atomic_load_explicit(&cache->awaited, memory_order_relaxed) <= last) {
         atomic_store_explicit(&cache->awaited, last + 1, memory_order_relaxed);
     }
@@ -396,8 +398,9 @@ __attribute__((noinline)) void kilni_section_wake_settlers(kiln_cache *cache)
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* Returns the count of this thread's sections of a cache that have no place. If the thread has no
- * such count, returns a new one if @or_new is true and there is room, and otherwise NULL. */
+/* Returns a pointer to this thread's count of the sections of a cache that have no place. If the
+ * thread has no such count, returns a new one, but only if @or_new is true and there is room.
+ * Otherwise, returns NULL. */
 static size_t *own_unlisted_of(const kiln_cache *cache, bool or_new)
 {
     int unused = -1;
@@ -467,8 +470,8 @@ __attribute__((noinline)) static void enter_slowly(kiln_cache *cache, kiln_secti
     ret_section->slot = cache ? kilni_section_enter_slowly(cache) : NULL;
 }
 
-/* In the following functions, the rare cases, such as ordinary fences, are in separate functions
- * that are called last. So the usual path need not save registers. */
+/* The following functions handle rare cases, such as ordinary fences, by calling separate functions
+ * as their last step. So the usual path need not save registers. */
 void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section)
 {
     kilni_reader *reader = kilni_reader_own;
@@ -503,8 +506,8 @@ void kiln_section_leave(kiln_section *section)
 
 static void forget_departures_locked(kiln_cache *cache)
 {
-    /* Initialized again: the copied state may include waiting threads of the parent, but no thread
-     * of the child waits. */
+    /* The condition variable is initialized again, because its copied state might include waiting
+     * threads of the parent. No thread of the child waits. */
     pthread_cond_init(&cache->departed, NULL);
     kilni_departure **link = &cache->departures;
     while (*link) {

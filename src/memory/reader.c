@@ -11,8 +11,9 @@
 
 _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
 
-/* Guards everything below that is not set once, and the fields of kilni_reader whose comments say
- * so. Also orders the switches of the fences. Taken after a cache's lock. */
+/* Guards the variables below, except those that are set only once, and the fields of kilni_reader
+ * whose comments say so. Also orders the switches of the fences. If a thread takes this lock and a
+ * cache's lock, it takes the cache's lock first. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { POOL_SIZE = 32 };
@@ -21,11 +22,11 @@ enum { POOL_SIZE = 32 };
 static kilni_reader pool[POOL_SIZE];
 static size_t pool_used;
 
-/* The readers of threads, which a thread that reclaims examines, and the readers that threads have
- * released. Linked by kilni_reader.next and from. */
+/* The readers that threads have, and the readers that threads have released. A thread that reclaims
+ * examines the first list. Both lists are linked by kilni_reader.next and from. */
 static kilni_reader *readers, *spare_readers;
 
-/* A bit for each line of counters that no thread has. */
+/* For each line of counters, a bit that is set if no thread has the line. */
 static unsigned free_lines = (1u << KILNI_COUNTER_LINES) - 1;
 
 static pthread_key_t reader_key; /* its value is the thread's reader */
@@ -62,8 +63,8 @@ static void fence_heavy(void)
 
 #else
 
-/* This many ordinary fences cost a thread about as much as asking the system for asymmetric ones.
- */
+/* This many ordinary fences cost a thread about as much time as one request to the system for
+ * asymmetric fences. */
 enum { MANY_FENCES = 1 << 20 };
 
 _Atomic unsigned kilni_fence_state_word;
@@ -106,22 +107,22 @@ static void acknowledge_fences(void)
 }
 
 #ifndef KILNI_FENCE_IS_COUNTED
-/* Switches to asymmetric fences, with which light fences cost nothing, if the system supports them
- * and no thread holds the readers' lock at this moment. */
+/* Switches to asymmetric fences if the system supports them and no thread holds the readers' lock
+ * at this moment. Light fences then cost nothing. */
 static void improve_fences(void)
 {
     if (!fence_ask()) {
         return;
     }
-    /* Does not wait for the lock: this may run in a fork handler, while this very thread holds the
-     * lock for the fork. */
+    /* This function must not wait for the lock. It can run in a fork handler, while the same thread
+     * already holds the lock for the fork. */
     if (pthread_mutex_trylock(&lock) != 0) {
         return;
     }
     /* Any thread that has issued an ordinary heavy fence has also examined all readers by now. A
      * reader that sees this switch, and therefore issues no fence, sees the table and
      * cache->awaited as that thread left them. A thread that reclaims later issues the system's
-     * fence, which also reaches readers that are about to issue an ordinary one. */
+     * fence, which also reaches readers that are about to issue an ordinary fence. */
     fence_switch(true);
     pthread_mutex_unlock(&lock);
 }
@@ -192,7 +193,7 @@ static kilni_reader *take(void)
 }
 
 /* Adds the thread's counts to the objects' holds. Because of the lock, no thread that collects can
- * take these counts at the same time. So an object that has a count here exists. */
+ * take these counts at the same time. So all objects that have counts in this tally still exist. */
 static void settle_tally_locked(kilni_reader *reader)
 {
     if (reader->tally) {
@@ -254,15 +255,15 @@ static void end_thread(void *value)
 {
     kilni_reader *reader = value;
     before_thread_ends(reader);
-    /* If a destructor that runs after this one reads, it claims a new reader. */
+    /* If a later destructor reads a cache, it claims a new reader. */
     kilni_reader_own = NULL;
     release(reader);
 }
 
 uint64_t kilni_thread_number(void)
 {
-    /* pthread_self is not used, because a new thread may get the value of a thread that has ended
-     * and whose tickets still exist. */
+    /* pthread_self is not used, because a new thread can get the value of an ended thread whose
+     * tickets still exist. */
     static _Atomic uint64_t last;
     static _Thread_local uint64_t number;
     if (number == 0) {
@@ -296,20 +297,20 @@ void kilni_reader_after_fork_in_child(void)
             release_locked(reader);
         }
     }
-    /* The child has one thread, so asking the system costs nothing, whatever fences the parent had.
-     */
+    /* The child has only one thread, so a request to the system for asymmetric fences costs
+     * nothing. It does not matter which fences the parent had. */
     fence_switch(fence_ask());
     acknowledge_fences();
     pthread_mutex_unlock(&lock);
 }
 
-/* A process may have several C libraries (dlmopen loads more of them). Each numbers its
- * thread-specific keys from 0, but in a thread they all store the values in the same place. So what
- * one library sets for a key, another reads for its own key of the same number. This function
- * therefore takes a number that other libraries do not reach; libnvrtc alone has 40 keys. Until it
- * has that number, it holds all lower ones. Each process pays for this once. glibc searches for a
- * free key from 0 each time, so the cost is quadratic: twice as many keys would take four times as
- * long. */
+/* A process can have several C libraries, because dlmopen can load more of them. Each library
+ * numbers its thread-specific keys from 0, but in each thread, all libraries store their values in
+ * the same place. So if one library sets a value for a key, another library reads this value for
+ * its own key with the same number. This function therefore takes a number that other libraries do
+ * not reach; libnvrtc alone has 40 keys. To get that number, it first takes all lower numbers, and
+ * then frees them. Each process does this once. glibc begins each search for a free key at 0, so
+ * the cost is quadratic: twice as many keys would take four times as long. */
 static bool create_key(void)
 {
     enum { FAR = 256 };
@@ -331,16 +332,16 @@ static bool create_key(void)
 void kilni_reader_begin(void (*end_thread_of)(kilni_reader *reader))
 {
     before_thread_ends = end_thread_of;
-    /* Asking the system delays a program that has threads. The program's first results must not be
-     * delayed for the sake of look-ups that it may never make. */
+    /* A request for asymmetric fences delays a program that has threads. Its first results must not
+     * be delayed to make look-ups faster, because the program might never make many look-ups. */
     fence_switch(__libc_single_threaded && fence_ask());
     pthread_mutex_lock(&lock);
     serving = create_key();
     pthread_mutex_unlock(&lock);
 }
 
-/* Runs at the end of the process, while other threads may still run. After this, they must not call
- * end_thread when they end. Threads that are reading keep their readers. */
+/* Runs at the end of the process. Other threads might still be running. When they end later, they
+ * must not call end_thread. Threads that are reading keep their readers. */
 __attribute__((destructor)) static void finish(void)
 {
     pthread_mutex_lock(&lock);
@@ -373,7 +374,8 @@ static uint64_t oldest_locked(const kiln_cache *cache)
             kilni_place *place = &reader->places[i];
             if (atomic_load_explicit(&place->cache, memory_order_acquire) == cache) {
                 uint64_t epoch = atomic_load_explicit(&place->epoch, memory_order_acquire);
-                /* An epoch of a different cache means that the section was left meanwhile. */
+                /* If the epoch belongs to a different cache, the section has been left in the
+                 * meantime. */
                 bool is_of_cache = (epoch ^ own) >> KILNI_EPOCH_BITS == 0;
                 oldest = is_of_cache && epoch < oldest ? epoch : oldest;
             }
@@ -382,16 +384,16 @@ static uint64_t oldest_locked(const kiln_cache *cache)
     return oldest;
 }
 
-/* Whether no thread except this one has a reader. A thread that gets a reader later sees what this
- * thread has stored, because of the lock. */
+/* Returns true if no other thread has a reader. Because of the lock, a thread that gets a reader
+ * later sees what this thread has stored. */
 static bool is_alone_locked(void)
 {
     return !readers || (readers == kilni_reader_own && !readers->next);
 }
 
-/* Issues an ordinary fence. If the system has refused its own fence, switches to ordinary fences
- * first. Returns false if an ordinary fence does not suffice yet, because fences are asymmetric or
- * a reader has not acknowledged the switch. */
+/* Issues an ordinary fence. If @refused is true, the system has refused to issue its fence. In this
+ * case, switches to ordinary fences first. Returns false if an ordinary fence does not suffice yet,
+ * because fences are asymmetric or a reader has not acknowledged the switch. */
 static bool order_without_system_locked(bool refused)
 {
     if (refused && kilni_fence_is_asymmetric()) {
@@ -419,8 +421,8 @@ uint64_t kilni_reader_oldest(const kiln_cache *cache)
         return oldest;
     }
     pthread_mutex_unlock(&lock);
-    /* The system's fence needs no lock: no thread relies on ordinary fences before the readers have
-     * acknowledged them. */
+    /* The system's fence needs no lock, because no thread relies on ordinary fences before the
+     * readers have acknowledged them. */
     bool asymmetric = kilni_fence_is_asymmetric();
     bool ordered = asymmetric && fence_system();
     pthread_mutex_lock(&lock);

@@ -30,8 +30,8 @@ static kiln_status hit_locked(kilni_object *object, kiln_reservation *ret_reserv
     return KILN_OK;
 }
 
-/* Makes room in the tables for all flights and the objects that they yield, so that ending a flight
- * needs no memory. */
+/* Makes room in the tables for all flights and for the objects that they yield. So a flight can end
+ * without any need for memory. */
 static kiln_status reserve_tables_locked(kiln_cache *cache)
 {
     size_t flights = cache->pending.slot_count + 1;

@@ -36,8 +36,8 @@ kiln_status kilni_residents_reserve(kilni_residents *residents, size_t count)
             return status;
         }
     }
-    /* A caller that adds and removes objects at the boundary of a chunk must not free and allocate
-     * the chunk each time. */
+    /* A spare chunk is kept. Otherwise, a caller that adds and removes objects at the boundary of a
+     * chunk would allocate and free the chunk each time. */
     for (int i = 0; i < CHUNKS_FREED_AT_ONCE && residents->chunk_count > needed + 1; i++) {
         free(residents->chunks[--residents->chunk_count]);
     }

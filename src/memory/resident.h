@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An array of the objects in a cache, in no particular order, so that any number of them can be
- * picked at random, or walked a few at a time. The array is stored in chunks, so that adding an
- * object never copies the others.
+ * An array of the objects in a cache, in no particular order. A caller can pick objects at random,
+ * or walk over them a few at a time. The array is stored in chunks, so that it is never copied when
+ * an object is added.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ void kilni_residents_fini(kilni_residents *residents);
 /* Adds an object, for which room must have been reserved. */
 void kilni_residents_add(kilni_residents *residents, struct kiln_pin *object);
 
-/* Removes an object. The last object takes its position. */
+/* Removes an object, and moves the last object to the free position. */
 void kilni_residents_remove(kilni_residents *residents, const struct kiln_pin *object);
 
 static inline struct kiln_pin *kilni_resident_at(const kilni_residents *residents, size_t position)

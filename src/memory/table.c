@@ -10,8 +10,8 @@
 /* Defined by the library of LeakSanitizer, which is also part of AddressSanitizer. */
 void __lsan_do_leak_check(void) __attribute__((weak));
 
-/* Returns cells that are not cleared; NULL if there is no memory. calloc is not used, because
- * clearing all cells of a large table at once would cause a pause. */
+/* Returns cells that are not cleared, or NULL if there is no memory. calloc is not used, because it
+ * would clear all cells of a large table in one step, which would cause a pause. */
 static kilni_cells *cells_new(size_t count)
 {
     const bool has_references = __lsan_do_leak_check != NULL;
@@ -44,7 +44,7 @@ static bool clear_cells(kilni_cells *cells, size_t count)
     return count == left;
 }
 
-/* Called by the table's owner, the only thread that stores this pointer. */
+/* Called only by the table's owner. No other thread stores this pointer. */
 static kilni_cells *cells_of(const kilni_table *table)
 {
     return atomic_load_explicit(&table->cells, memory_order_relaxed);
@@ -102,7 +102,7 @@ void kilni_slot_init(kilni_slot *slot, const kiln_key *key, kilni_slot_state sta
     *slot = (kilni_slot){.key = kiln_key_retain(key), .state = (uint8_t)state};
 }
 
-/* Returns a slot's address and its key's tag in one word. */
+/* Returns a word that contains the address of a slot and the tag of the slot's key. */
 static uint64_t cell_of(kilni_slot *slot)
 {
     uint64_t address = (uintptr_t)slot;
@@ -126,14 +126,14 @@ static bool put(kilni_cells *cells, kilni_slot *slot)
     }
     bool was_empty = load(cells, i) == 0;
     set_reference(cells, i, slot);
-    /* The contents of the slot have been written by now. Pairs with the acquire load in
+    /* The contents of the slot have been written by now. This store pairs with the acquire load in
      * kilni_table_find. */
     atomic_store_explicit(&cells->cells[i], cell_of(slot), memory_order_release);
     return was_empty;
 }
 
-/* Returns a number of cells such that @count slots fill no more than a third of them and most
- * searches end where they begin. Returns 0 if there is no such number. */
+/* Returns a suitable number of cells for @count slots. The slots fill at most a third of these
+ * cells, so most searches end where they begin. Returns 0 if the number would be too large. */
 static size_t cell_count_for(const kilni_table *table, size_t count)
 {
     size_t cell_count = table->least_count;
@@ -145,7 +145,7 @@ static size_t cell_count_for(const kilni_table *table, size_t count)
     return cell_count;
 }
 
-/* Whether searches would be long with @count slots, or there are far too many cells. */
+/* Returns true if searches would be long with @count slots, or if there are far too many cells. */
 static bool needs_other_cells(const kilni_table *table, size_t count)
 {
     size_t cell_count = cells_of(table)->mask + 1;
@@ -154,8 +154,8 @@ static bool needs_other_cells(const kilni_table *table, size_t count)
            (cell_count > table->least_count && count < cell_count / 32);
 }
 
-/* Allocates cells for @count slots. A table never shrinks to less than an eighth in one step, so
- * that it does not need more cells again before all slots are copied. */
+/* Allocates cells for @count slots. A table never shrinks to less than an eighth of its size in one
+ * step. Otherwise, it might need more cells again before all slots are copied. */
 static kiln_status begin_other_cells(kilni_table *table, size_t count)
 {
     const size_t least = (cells_of(table)->mask + 1) / 8;
@@ -180,8 +180,8 @@ static void clear_some(kilni_table *table)
     table->used_count = 0;
 }
 
-/* Copies some slots from the former cells. Returns the former cells once all slots are copied, and
- * until then NULL. */
+/* Copies some slots from the former cells. Returns the former cells if all slots have been copied,
+ * and otherwise NULL. */
 static kilni_cells *copy_some(kilni_table *table)
 {
     kilni_cells *cells = cells_of(table);
@@ -214,8 +214,9 @@ kiln_status kilni_table_reserve(kilni_table *table, size_t count, kilni_cells **
                 clear_some(table);
             }
         }
-        /* Usually there is room already, and the loop ends here. If there is none, the loop does
-         * all the work now. It replaces at most one set of cells, since the next ones have room. */
+        /* Usually there is room already, and the loop ends here. If there is no room, the loop does
+         * all the work now. It replaces the cells at most once, because the next cells have room.
+         */
     } while (count > cells_of(table)->mask && status == KILN_OK);
     return count <= cells_of(table)->mask ? KILN_OK : status;
 }
@@ -228,7 +229,8 @@ void kilni_table_insert(kilni_table *table, kilni_slot *slot)
     table->slot_count++;
 }
 
-/* Removes a slot from cells, if it is in them. Returns how many of the cells became empty. */
+/* Removes a slot from an array of cells, if the array contains it. Returns how many of the cells
+ * became empty. */
 static size_t erase(kilni_cells *cells, const kilni_slot *slot)
 {
     size_t i = kilni_table_hash(slot->key) & cells->mask;
@@ -240,8 +242,8 @@ static size_t erase(kilni_cells *cells, const kilni_slot *slot)
     }
     set_reference(cells, i, NULL);
     atomic_store_explicit(&cells->cells[i], KILNI_CELL_REMOVED, memory_order_relaxed);
-    /* If the next cell is empty, no search needs to pass this one. A search that is under way may
-     * end a cell earlier or later. */
+    /* If the next cell is empty, no search needs to go past this cell. A search that is under way
+     * might end one cell earlier or later. */
     if (load(cells, (i + 1) & cells->mask) != 0) {
         return 0;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How tickets end: with an object, or with a failure.
+ * Ends tickets, either with an object or with a failure.
  */
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
     }
     kilni_followup followup = {0};
     kilni_cache_lock(cache);
-    /* The flight stays attached meanwhile, so that no other thread builds its key. */
+    /* The flight stays attached while room is made, so that no other thread builds its key. */
     if (flight->attached) {
         kilni_make_room_locked(cache, bytes, &followup);
     }
@@ -47,7 +47,7 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
         kilni_object_hold(made);
         *ret_pin = made;
     }
-    /* The flight's own hold passes to @followup. */
+    /* @followup takes over the flight's hold. */
     kilni_followup_keep_locked(&followup, made,
                                kilni_object_is_resident(made) ? KILN_EVENT_INSERTED : 0);
     pthread_mutex_unlock(&cache->lock);
@@ -77,15 +77,15 @@ kiln_status kiln_ticket_take(kiln_ticket *ticket)
 /* Answers all waiters with the failure. */
 static void fail_locked(kilni_flight *flight, kiln_status status, const char *text)
 {
-    /* Success without an object counts as a failure. */
+    /* If the status is success, but there is no object, this is also a failure. */
     flight->failure = status != KILN_OK ? status : KILN_E_INVALID;
     snprintf(flight->text, sizeof flight->text, "%s",
              text ? text : kiln_status_text(flight->failure));
     kilni_wait_fail_all_locked(flight);
 }
 
-/* Lets one waiter build: once after a transient failure, and as often as needed after failures that
- * concern only their owners. Returns true if the flight continues. */
+/* Lets one waiter build. Does so only once after a transient failure, but as often as needed after
+ * failures that concern only their owners. Returns true if the flight continues. */
 static bool retry_locked(kilni_flight *flight, kiln_status status, const char *text)
 {
     if (flight->is_retry && status != KILN_OK) {

@@ -6,16 +6,16 @@
 #include "memory/lifetime.h"
 #include "memory/policy.h"
 
-/* If there are more objects than there can be candidates, each choice examines SAMPLE random
- * objects, and all candidates are ranked anew after REFRESH choices. */
+/* If there are more than KILNI_CANDIDATES objects, each choice examines SAMPLE random objects, and
+ * all candidates are ranked again after REFRESH choices. */
 enum { SAMPLE = 16, REFRESH = 16 };
 
 /* ---- ranks ---- */
 
-/* Gives the object the value that GreedyDual's L had at the object's last use. If that use came
- * after the object was last examined, the present value of L is taken. It is exact if all objects
- * are examined before each change of L, as they are in a cache of few objects. In a larger cache,
- * an object may get a value of L that is newer than its use. */
+/* Records, in the object, the value of GreedyDual's L at the object's last use. If the object was
+ * used after it was last examined, the present value of L is recorded. This value is exact if all
+ * objects are examined before each change of L, as they are in a cache of few objects. In a larger
+ * cache, the recorded value can be newer than the object's use. */
 static void see_use_locked(kilni_object *object, uint64_t use)
 {
     if (kilni_policy_seen_bits(use) != object->seen_use) {
@@ -44,7 +44,7 @@ static double worth_of(const kilni_object *object, uint64_t use, kilni_order ord
 
 static const uint64_t PINNED = (uint64_t)1 << 63;
 
-/* Ranks an object by its use, as if it were not pinned. */
+/* Ranks an object by its use. Does not check whether the object is pinned. */
 static kilni_rank rank_by_use_locked(kilni_object *object, kilni_order order)
 {
     uint64_t use = atomic_load_explicit(&object->use, memory_order_relaxed);
@@ -56,8 +56,8 @@ static kilni_rank rank_by_use_locked(kilni_object *object, kilni_order order)
     return rank;
 }
 
-/* Ranks an object. A shared object counts as not pinned, because the check would read all threads'
- * tallies. Only the object that ranks lowest is worth that cost. */
+/* Ranks an object. A shared object is assumed not to be pinned, because a check would have to read
+ * all threads' tallies. Only the object that ranks lowest is worth that check. */
 static kilni_rank rank_locked(kilni_object *object, kilni_order order)
 {
     kilni_rank rank = rank_by_use_locked(object, order);
@@ -67,7 +67,7 @@ static kilni_rank rank_locked(kilni_object *object, kilni_order order)
     return rank;
 }
 
-/* As rank_locked, but also checks whether a shared object is pinned. */
+/* Does the same as rank_locked, and also checks whether a shared object is pinned. */
 static kilni_rank rank_fully_locked(kilni_object *object, kilni_order order)
 {
     kilni_rank rank = rank_by_use_locked(object, order);
@@ -75,7 +75,7 @@ static kilni_rank rank_fully_locked(kilni_object *object, kilni_order order)
     return rank;
 }
 
-/* Whether the object of rank @a is removed before the object of rank @b. */
+/* Returns true if the object of rank @a is removed before the object of rank @b. */
 static inline bool is_below(const kilni_rank *a, const kilni_rank *b)
 {
     if (__builtin_expect(a->worth != b->worth, 1)) {
@@ -86,7 +86,8 @@ static inline bool is_below(const kilni_rank *a, const kilni_rank *b)
 
 /* ---- candidates ---- */
 
-/* Puts a candidate in its place among the first @count, which are in order. There must be room. */
+/* Inserts a candidate at its place among the first @count candidates, which are in order. There
+ * must be room for it. */
 static void put(kilni_candidates *candidates, size_t count, kilni_object *object, kilni_rank rank)
 {
     size_t i = count;
@@ -104,8 +105,8 @@ static void take(kilni_candidates *candidates, size_t i)
             (candidates->count - i) * sizeof candidates->list[0]);
 }
 
-/* Makes an object a candidate if there is room, or if it ranks below the highest candidate, which
- * it then replaces. */
+/* Makes an object a candidate if there is room. Otherwise, the object replaces the highest
+ * candidate if it ranks below that candidate. */
 static void consider(kilni_candidates *candidates, kilni_object *object, kilni_rank rank)
 {
     if (candidates->count == KILNI_CANDIDATES) {
@@ -132,13 +133,13 @@ static void rank_candidates_locked(kiln_cache *cache, kilni_order order)
     candidates->policy = cache->policy;
 }
 
-/* Whether the candidates are ranked by this order and by the cache's present policy. */
+/* Returns true if the candidates are ranked by this order and by the cache's present policy. */
 static bool are_ranked_by(const kiln_cache *cache, kilni_order order)
 {
     return cache->candidates.order == order && cache->candidates.policy == cache->policy;
 }
 
-/* The object's pins do not count yet, because the thread that inserts the object still holds it. */
+/* The object's pins are ignored here, because the thread that inserts the object still holds it. */
 void kilni_victim_consider_locked(kilni_object *object)
 {
     kiln_cache *cache = object->cache;
@@ -187,7 +188,7 @@ static void consider_locked(kilni_object *object, kilni_order order)
     }
 }
 
-/* Called for a cache that has no more objects than there can be candidates. */
+/* Called for a cache that has at most KILNI_CANDIDATES objects. */
 static void consider_all_locked(kiln_cache *cache, kilni_order order)
 {
     for (size_t i = 0; i < cache->residents.count; i++) {
@@ -209,8 +210,8 @@ static void consider_sample_locked(kiln_cache *cache, kilni_order order)
     }
 }
 
-/* Returns the lowest candidate, with its present rank. A candidate may have been used or pinned
- * after it was ranked, and other threads may pin and release objects meanwhile. */
+/* Returns the lowest candidate, with its present rank. A candidate might have been used or pinned
+ * after it was ranked, and other threads might pin and release objects during the call. */
 static kilni_candidate lowest_locked(kilni_candidates *candidates, kilni_order order)
 {
     kilni_candidate lowest;
@@ -224,8 +225,8 @@ static kilni_candidate lowest_locked(kilni_candidates *candidates, kilni_order o
     return lowest;
 }
 
-/* Whether some candidate may no longer be in use. All candidates were in use when they were ranked.
- */
+/* Returns true if it is possible that some candidate is no longer in use. All candidates were in
+ * use when they were ranked. */
 static bool may_be_unused_locked(const kilni_candidates *candidates)
 {
     size_t i = 0;
@@ -259,7 +260,7 @@ kilni_object *kilni_victim_choose_locked(kiln_cache *cache, kilni_order order)
     }
     candidates->choices++;
     if (candidates->count > 1) {
-        /* This object will probably be removed next, and its removal will read its key. */
+        /* This object will probably be removed next, and its key will then be read. */
         __builtin_prefetch(candidates->list[1].object->slot.key);
     }
     return lowest.object;

@@ -64,9 +64,9 @@ bool kilni_wait_has_thread(const kilni_flight *flight)
 
 enum { WAIT_LISTS = 64 };
 
-/* Guards the lists of waits, and the flights for which their waiters wait. Taken only while a
- * cache's lock is held, so that no thread holds it when the process forks. A flight for which a
- * listed waiter waits is not freed. */
+/* Guards the lists of waits, and the flights for which waiters in these lists wait. A thread takes
+ * this lock only while it holds a cache's lock, so that no thread holds it when the process forks.
+ * A flight is not freed while a waiter in a list waits for it. */
 static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_waiter *waits[WAIT_LISTS]; /* threads that wait, by number */
 
@@ -85,8 +85,8 @@ static const kilni_flight *awaited_by(uint64_t thread)
     return waiter ? waiter->flight : NULL;
 }
 
-/* Whether @thread owns @flight, or the owner of @flight waits for a flight that @thread owns. The
- * owner may wait through other threads, in any caches. */
+/* Returns true if @thread owns @flight, or if the owner of @flight waits for a flight that @thread
+ * owns. The owner can also wait indirectly, through other threads and in any caches. */
 static bool waits_for_thread(const kilni_flight *flight, uint64_t thread)
 {
     while (flight && kilni_flight_owner(flight) != thread) {
@@ -104,7 +104,7 @@ static void end_wait(kilni_waiter *waiter)
     *link = waiter->next_wait;
 }
 
-/* Appends a key's short digest, and its part "name" if it has one. */
+/* Appends the short digest of a key. If the key has a part "name", appends that part too. */
 static void append_key(char *text, size_t size, const kiln_key *key)
 {
     char digest[KILN_DIGEST_TEXT_SIZE];
@@ -140,8 +140,8 @@ static kiln_status describe_cycle(const kilni_flight *wanted, uint64_t thread, k
     return kilni_error_set(error, KILN_E_CYCLE, 0, "the build waits for itself: %s", text);
 }
 
-/* Lists a thread that is about to wait, unless it would wait for itself. Returns KILN_OK;
- * KILN_E_CYCLE. */
+/* Adds a thread that is about to wait to the lists of waits, unless it would wait for itself.
+ * Returns KILN_OK; KILN_E_CYCLE. */
 static kiln_status begin_wait(kilni_waiter *waiter)
 {
     kiln_status status = KILN_OK;
@@ -182,8 +182,8 @@ static struct timespec deadline_after(uint64_t wait_ns)
                              .tv_nsec = (long)(deadline_ns % second)};
 }
 
-/* Sleeps until the waiter has its answer or its time is over. Both are checked under the lock, so
- * an answer that is given meanwhile is never lost. */
+/* Sleeps until the waiter has its answer or the time to wait is over. The thread checks both
+ * conditions under the lock, so it never misses an answer. */
 static void sleep_locked(kiln_cache *cache, kilni_waiter *waiter, uint64_t wait_ns)
 {
     struct timespec deadline = deadline_after(wait_ns);
@@ -200,7 +200,8 @@ static void sleep_locked(kiln_cache *cache, kilni_waiter *waiter, uint64_t wait_
     pthread_setcancelstate(cancelable, NULL);
 }
 
-/* Counts a waiter's answer. A hit is not counted here, but by the caller that passes it on. */
+/* Counts a waiter's answer. A hit is not counted here: the caller that passes the hit on counts it.
+ */
 static void count_answer_locked(kiln_cache *cache, const kilni_waiter *waiter)
 {
     if (waiter->status != KILN_OK) {
@@ -291,16 +292,17 @@ void kilni_pending_detach_locked(kiln_pending *pending)
 
 /* ---- answering ---- */
 
-/* Gives a waiter its answer. The waiter's stack stays valid, because its thread can't return before
- * the lock is free. */
+/* Gives a waiter its answer. The waiter is on the stack of its thread. It stays valid, because that
+ * thread can't return before the lock is free. */
 static void answer_locked(kiln_cache *cache, kilni_waiter *waiter, kiln_status status,
                           kiln_reservation reservation)
 {
     remove_locked(cache, waiter);
     pthread_mutex_lock(&waits_lock);
     if (reservation.ticket) {
-        /* The owner is set under the same lock as the end of its wait. Otherwise, a search for a
-         * cycle could find the owner waiting for its own flight, and would not end. */
+        /* The same lock is held while the owner is set and while its wait is ended. Otherwise, a
+         * thread that searches for a cycle could find the owner waiting for its own flight, and the
+         * search would not end. */
         kilni_flight_set_owner(reservation.ticket, waiter->thread);
     }
     waiter->flight = NULL;

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 struct kiln_watch {
-    /* Changed from 1 to 0 once, by the release store in kilni_watch_clear, before any notification
-     * of the eviction; read by the acquire load in kiln_watch_is_live. */
+    /* kilni_watch_clear changes this from 1 to 0 with a release store, before listeners are
+     * notified of the eviction. kiln_watch_is_live reads it with an acquire load. */
     _Atomic int live;
-    /* One for the object and one for each watch. The thread that decrements it to 0 frees the
-     * structure. */
+    /* Counts one reference for the object and one for each watch. The thread that decrements the
+     * count to 0 frees the structure. */
     _Atomic size_t references;
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Watches: one small structure with a count of references serves all watches on an object.
+ * Watches. All watches on an object share one small structure, which counts its references.
  */
 #pragma once
 
 #include "memory/memory.h"
 
-/* Records in all watches of an object that it was removed from the cache. */
+/* Tells all watches on an object that the object was removed from the cache. */
 void kilni_watch_clear(kiln_watch *watch);

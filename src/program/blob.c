@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cache blobs. A blob is an entry. Its ID is the encoding of the entry's key: the parts that name
- * the version of Kiln, then the parts of the description's key, with digests in place of long
+ * Cache blobs. A blob is an entry. Its ID is the encoding of the entry's key. The key has the parts
+ * that name the version of Kiln, and then the parts of the description's key. Digests replace long
  * parts.
  */
 #include <string.h>
@@ -19,7 +19,7 @@
 /* Must change whenever existing blobs must no longer be read. */
 #define BLOB_FORMAT 1u
 
-/* Longer parts appear in the ID as size and digest. */
+/* In the ID, the size and the digest replace each part that is longer than this. */
 #define LARGE_PART_BYTES 64u
 
 /* ---- identity ---- */
@@ -102,8 +102,8 @@ static kiln_status take_blob(const kilni_live_program *program, kiln_entry **ret
         status = key ? kilni_live_program_capture(program, key, KILN_ENTRY_BLOB, NULL, ret_blob)
                      : KILN_E_UNSUPPORTED;
     }
-    /* KILN_E_TOO_LARGE: the binary exceeds a limit of the device or of an entry. The caller would
-     * take this status to mean that its buffer is too small. */
+    /* KILN_E_TOO_LARGE means that the binary exceeds a limit of the device or of an entry. This
+     * status is not returned, because the caller would think that its buffer is too small. */
     return status == KILN_E_TOO_LARGE ? KILN_E_UNSUPPORTED : status;
 }
 
@@ -116,8 +116,8 @@ static const kiln_entry *kept_blob(kilni_live_program *program)
     return blob;
 }
 
-/* Keeps a blob in the program, unless another thread has done so first. Returns the blob that the
- * program keeps.
+/* Keeps a blob in the program, unless another thread has already kept one. Returns the blob that
+ * the program keeps.
  *
  * @taken      one reference, which the program takes over
  * @ret_grown  [out] by how many bytes the program has grown */
@@ -139,8 +139,8 @@ static const kiln_entry *keep_blob(kilni_live_program *program, kiln_entry *take
 
 /* Returns the bytes of the blob, which are valid as long as the program exists. Returns no bytes if
  * the device returned none. The lock is not held while the device captures the binary, because the
- * capture may take seconds or call Kiln. So if several threads request the blob at the same time,
- * each may capture the binary.
+ * capture can take seconds or call Kiln. So if several threads request the blob at the same time,
+ * each of them might capture the binary.
  *
  * @ret_grown  [out] by how many bytes the program has grown */
 static kiln_status get_blob(kilni_live_program *program, kiln_bytes *ret_blob, uint64_t *ret_grown)
@@ -260,8 +260,8 @@ static kiln_status load_blob(kilni_live_program *program, size_t size, const uin
     return status;
 }
 
-/* Asks memory first, so that only one of several threads loads the blob. A failure that memory
- * returns is the failure of a build, and does not concern the blob. */
+/* Asks memory first, so that only one of several threads loads the blob. If memory returns a
+ * failure, a build has failed. This failure does not concern the blob. */
 static kiln_status reserve(const kiln_program_desc *desc, kiln_reservation *ret_reservation,
                            kiln_program_result *result, kiln_error *error)
 {
@@ -312,7 +312,7 @@ static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *
     pthread_cleanup_pop(0);
     result->load_ns = kilni_clock_ns() - start_ns;
     if (status != KILN_OK) {
-        /* Other callers may have a sound blob, or the source. */
+        /* Other callers might have a sound blob, or the source. */
         kiln_ticket_abandon(&reservation.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
     } else if (reservation.ticket) {
         kiln_ticket_fulfil(&reservation.ticket, kilni_live_program_retain(live), bytes, 0, ret_pin);

@@ -32,7 +32,7 @@ static kiln_status identify(const kiln_device_ops *ops, kilni_program_device *de
     return status == KILN_E_UNSUPPORTED ? KILN_OK : status;
 }
 
-/* Returns the index of the first device whose programs the device at @index shares. */
+/* Returns the index of the first device that shares its programs with the device at @index. */
 static size_t find_shared(const kiln_program_context *context, size_t index)
 {
     const kiln_device_ops *ops = context->ops;
@@ -204,7 +204,7 @@ kiln_status kiln_program_context_new(const kiln_program_context_params *params,
     return KILN_OK;
 }
 
-/* Adds to the store's counters the hits that were found without a request. */
+/* Adds the hits that were found without a request to the store's counters. */
 static void count_hits(kiln_program_context *context)
 {
     kiln_cache_stats stats = {.struct_size = sizeof stats};
@@ -220,8 +220,8 @@ static void count_hits(kiln_program_context *context)
     }
 }
 
-/* Empties and disables a map. The disabled map exists until the context's last reference is
- * released. */
+/* Empties and disables a map. The disabled map still exists until the last reference to the context
+ * is released. */
 static void end_map(kiln_cache *map)
 {
     if (map) {
@@ -295,8 +295,8 @@ kiln_status kiln_program_context_get_capacity(kiln_program_context *context,
 void kiln_program_context_clear(kiln_program_context *context)
 {
     if (context) {
-        /* Kernels are removed first. The second call also removes the kernels of each program, and
-         * has few left to remove. */
+        /* Kernels are removed first. The second call removes programs, and also the kernels of each
+         * program. Only a few kernels are left by then. */
         kiln_cache_clear(context->kernels);
         kiln_cache_clear(context->programs);
     }

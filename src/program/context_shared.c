@@ -77,8 +77,8 @@ void kilni_program_context_count_left(kiln_program_context *context, int change,
 
 /* ---- room ---- */
 
-/* Kernels are evicted first, because a program is freed only after its kernels. If other threads
- * have already evicted objects, this thread waits until they have freed them. */
+/* Evicts kernels before programs, because a program can be freed only after all of its kernels. If
+ * other threads have evicted objects, waits until those objects have been freed. */
 void kilni_program_make_room(kiln_program_context *context)
 {
     kiln_cache *const maps[] = {context->kernels, context->programs};

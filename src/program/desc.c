@@ -11,7 +11,8 @@
 #include "program/obtain.h"
 #include "program/options.h"
 
-/* In the keys of the maps, digests replace longer parts, as in the IDs of blobs. */
+/* In the keys of the maps, digests replace parts that are longer than this, as in the IDs of blobs.
+ */
 #define LONG_PART_BYTES 64u
 
 /* ---- copies of the parameters ---- */
@@ -219,7 +220,7 @@ kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped)
 
 /* Adds the revision of the source, or the revisions of all linked sources.
  *
- * @ret_last  [out] the last one that was added */
+ * @ret_last  [out] the last revision that was added */
 static kiln_status add_revisions(const kiln_program_desc *desc, kiln_key_builder *builder,
                                  uint64_t *ret_last, kiln_error *error)
 {
@@ -236,7 +237,8 @@ static kiln_status add_revisions(const kiln_program_desc *desc, kiln_key_builder
     return status == KILN_OK ? kiln_key_builder_add_number(builder, "revision", *ret_last) : status;
 }
 
-/* Asks for revisions even if the program is not kept, because a caller may obtain its blob. */
+/* Asks for revisions even if the program is not kept, because a caller might obtain the program's
+ * blob. */
 static kiln_status make_revisions(const kiln_program_desc *desc, kiln_key **ret_revisions,
                                   uint64_t *ret_last, kiln_error *error)
 {
@@ -268,9 +270,9 @@ static kiln_status add_memory_parts(const kiln_program_desc *desc, kiln_key_buil
 }
 
 /* Makes the key in memory. It has the parts of the key in stores and, if needed, the device and the
- * revisions. The device is needed because devices with equal keys in stores may have separate
+ * revisions. The device is needed because devices with equal keys in stores can have separate
  * programs in memory. The revisions are needed because a program in memory does not record its
- * inputs, as an entry in a store does. */
+ * inputs. An entry in a store records them. */
 static kiln_status make_memory_key(kiln_program_desc *desc)
 {
     if (!desc->context->has_distinct_devices && !desc->revisions) {
@@ -325,7 +327,7 @@ static bool is_equal(const kiln_key *key, const kiln_key *again)
 kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision)
 {
     kiln_key *key = NULL, *revisions = NULL;
-    /* The backend's describe may require an error structure. */
+    /* The backend's function describe might require an error structure. */
     kiln_error ignored = {.struct_size = sizeof ignored};
     kiln_status status = kilni_desc_make_key(desc, &key, &ignored);
     if (status == KILN_OK && !is_equal(desc->key, key)) {

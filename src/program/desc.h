@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptions of programs: what they are built from, and their keys.
+ * Descriptions of programs. A description contains what a program is built from, and the program's
+ * keys.
  */
 #pragma once
 
@@ -8,7 +9,7 @@
 
 #include "program/context.h"
 
-/* Immutable, except for what the lock guards. Owns its code and texts. */
+/* A description is immutable, except for what its lock guards. It owns its code and its texts. */
 struct kiln_program_desc {
     _Atomic size_t references; /* increments are relaxed; decrements acquire and release, so that
                                   the decrement to 0 sees all earlier changes */
@@ -31,9 +32,9 @@ struct kiln_program_desc {
 
     kiln_key *key;        /* in stores; NULL: the inputs are unknown */
     kiln_key *revisions;  /* of the source, or of each linked source; NULL: the ops report none */
-    kiln_key *memory_key; /* in the programs map. It has the parts of @key, the device and the
-                             revisions; digests replace long parts, so that equal keys are compared
-                             quickly. NULL: the program is never in the map */
+    kiln_key *memory_key; /* the key in the programs map. It has the parts of @key, the device and
+                             the revisions; digests replace long parts, so that equal keys are
+                             compared quickly. NULL: the program is never in the map */
     uint32_t uncached;    /* a kiln_uncached: why there are no keys */
     char uncached_text[sizeof((kiln_error *)NULL)->text];
 
@@ -48,7 +49,7 @@ struct kiln_program_desc {
 kiln_status kilni_desc_make_key(const kiln_program_desc *desc, kiln_key **ret_key,
                                 kiln_error *error);
 
-/* Checks that the key is the same as when the description was made.
+/* Checks that the key is still the same as when the description was made.
  *
  * @with_revision  whether to check the revisions too
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the key or the revisions differ, or are unknown now;
@@ -56,15 +57,17 @@ kiln_status kilni_desc_make_key(const kiln_program_desc *desc, kiln_key **ret_ke
  * inputs. */
 kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision);
 
-/* Returns the source of a program that will be linked, as the compiler gets it. The source is valid
- * as long as @desc exists. */
+/* Returns the source that the compiler gets for a program that will be linked later. The source is
+ * valid as long as @desc exists. */
 kiln_program_source kilni_desc_compiled_source(const kiln_program_desc *desc);
 
-/* Returns the key of the program's blobs, whose encoding kiln_program_desc_cache_blob_id returns.
+/* Returns the key of the program's blobs. kiln_program_desc_cache_blob_id returns the encoding of
+ * this key.
  *
  * @ret_key  [out] owned by @desc; NULL: there are no blobs
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_desc_blob_key(const kiln_program_desc *desc, const kiln_key **ret_key);
 
-/* Makes a key for the maps: replaces long parts with their sizes and cryptographic digests. */
+/* Makes a key for the maps. It is like @key, but the sizes and cryptographic digests of long parts
+ * replace these parts. */
 kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped);

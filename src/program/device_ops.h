@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of a backend's device ops. A backend may lack functions that it does not need, or that did
- * not exist when it was written.
+ * Checks of a backend's device ops. A backend is allowed to lack functions that it does not need,
+ * or that did not exist when it was written.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #define KILNI_OPS_HAVE(ops, slot)                                                                  \
     ((ops)->struct_size >= offsetof(kiln_device_ops, slot) + sizeof(ops)->slot && (ops)->slot)
 
-/* Returns whether a backend has all required functions. */
+/* Returns true if a backend has all required functions. */
 static inline bool kilni_ops_are_usable(const kiln_device_ops *ops)
 {
     return KILNI_OPS_HAVE(ops, name) && KILNI_OPS_HAVE(ops, identity) &&
@@ -26,8 +26,8 @@ static inline bool kilni_ops_are_usable(const kiln_device_ops *ops)
            (ops->capture || ops->capture_cost == KILN_CAPTURE_NEVER);
 }
 
-/* Converts a positive status, which an op must not return, into KILN_E_INVALID. @error may be NULL.
- */
+/* Returns @status, or KILN_E_INVALID if @status is positive. An op must not return a positive
+ * status. @error can be NULL. */
 static inline kiln_status kilni_ops_checked_status(const kiln_device_ops *ops, kiln_status status,
                                                    kiln_error *error)
 {

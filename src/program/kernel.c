@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "program/obtain.h"
 
-/* The policy counts no more uses of an object than this, so further uses of a kernel need not be
+/* The policy counts at most this many uses of an object, so further uses of a kernel need not be
  * noted. */
 #define MOST_USES UINT64_C(15)
 _Static_assert(MOST_USES < KILNI_INSERTION, "the number of noted uses is in the low bits");
@@ -120,9 +120,9 @@ __attribute__((noinline)) static void note_use(const kiln_program_desc *program)
 }
 
 /* The policy must know that a use of a kernel is also a use of its program. The recency of programs
- * changes only when a program enters the map, and their frequency is bounded. So a use is noted
- * only if a program has entered the map since the last noted use, or if fewer than MOST_USES uses
- * have been noted. */
+ * changes only when a program enters the map, and their frequency is bounded. So a use is noted in
+ * only two cases: a program has entered the map since a use was last noted, or fewer than MOST_USES
+ * uses have been noted. */
 static inline void note_program_use(const kiln_kernel_desc *desc, kilni_live_kernel *kernel)
 {
     const uint64_t now = atomic_load_explicit(&desc->context->insertions, memory_order_relaxed);
@@ -137,7 +137,7 @@ static inline void note_program_use(const kiln_kernel_desc *desc, kilni_live_ker
 
 /* ---- making ---- */
 
-/* Returns whether this very program is in the map. */
+/* Returns true if the map contains this same program, and not only a program with an equal key. */
 static bool is_in_map(const kilni_live_program *program)
 {
     const kiln_program_desc *desc = program->desc;
@@ -178,8 +178,9 @@ static kiln_status make_alone(kilni_live_program *program, void *device, const c
     return KILN_OK;
 }
 
-/* Makes a kernel for all callers. If that fails, each waiter tries to make the kernel, and gets the
- * reason from the device: the program has no such kernel, or the device has no room. */
+/* Makes a kernel that all callers share. If that fails, each waiter tries again to make the kernel,
+ * and so learns the reason from the device. Either the program has no such kernel, or the device
+ * has no room. */
 static kiln_status make_shared(kiln_ticket *ticket, kilni_live_program *program, void *device,
                                const char *name, kiln_kernel **ret_kernel)
 {
@@ -195,9 +196,9 @@ static kiln_status make_shared(kiln_ticket *ticket, kilni_live_program *program,
     kiln_pin *pin = NULL;
     kiln_ticket_fulfil(&ticket, kernel, sizeof *kernel, 0, &pin);
     kilni_live_kernel_set_place(kernel, pin);
-    /* The removal of a program from the map also removes its kernels. If the program was removed
-     * after the caller's look-up and before this thread got the ticket, that removal did not find
-     * this kernel. If the program is removed after this check, the removal finds the kernel. */
+    /* A thread that removes a program from the map also removes the program's kernels. If a thread
+     * did so after the caller's look-up and before this thread got the ticket, it did not find this
+     * kernel. If a thread removes the program after this check, it finds the kernel. */
     if (!is_in_map(program)) {
         kiln_cache_remove_group(program->context->kernels, program->number);
     }
@@ -223,8 +224,8 @@ static kiln_status find_or_make(kilni_live_program *program, const kiln_key *key
         *ret_kernel = found;
         return KILN_OK;
     }
-    /* The kernel is not kept, or it belongs to another program with the same description, and that
-     * program has just been removed from the map. */
+    /* Either the kernel is not kept, or it belongs to a different program with the same
+     * description, which has just been removed from the map. */
     kiln_kernel_release(&found);
     return make_alone(program, device, name, ret_kernel);
 }

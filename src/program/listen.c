@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Users' listeners on the maps of a context. The objects in the maps are internal structures, so a
- * listener gets what the public functions return for them.
+ * Users' listeners on the maps of a context. The objects in the maps are internal structures. So a
+ * listener gets the values that the public functions return for these objects.
  */
 #include <stdlib.h>
 

@@ -60,16 +60,16 @@ void kilni_live_program_release(kilni_live_program *program)
     free(program);
 }
 
-/* Returns whether nothing except the map holds a kernel. A kernel that is in no map has a holder,
- * since it would not exist otherwise. */
+/* Returns true if only the map holds a kernel. A kernel that is in no map must have a holder,
+ * because it would not exist otherwise. */
 static bool is_idle_locked(const kilni_live_kernel *kernel)
 {
     return kernel->is_kept && kernel->place && !kilni_object_is_pinned(kernel->place);
 }
 
 /* Kernels in the map have references to their program, so the number of references does not show
- * whether the program is in use. If another thread holds the lock, the program counts as in use.
- * After a fork, that may be a thread of the parent process. */
+ * whether the program is in use. If another thread holds the lock, the program is assumed to be in
+ * use. After a fork, this other thread might be a thread of the parent process. */
 int kilni_live_program_is_busy(void *user, const void *object)
 {
     (void)user;
@@ -146,7 +146,7 @@ static kiln_status run_step(const kilni_live_program *program, step_fn step,
     return end_step(program, status, *ret_made, log, error);
 }
 
-/* Compiled objects, until they are linked. */
+/* Compiled objects that are not linked yet. */
 typedef struct linked_objects {
     const kilni_live_program *program;
     size_t count;
@@ -237,14 +237,14 @@ kiln_status kilni_live_program_build(kilni_live_program *program, kiln_error *er
 }
 
 /* Checks that the description still matches the present inputs. If an entry records its own inputs,
- * load compared those with the present ones, but the description may have been made from older
- * inputs. */
+ * load has compared them with the present inputs. But the description might have been made from
+ * older inputs. */
 static kiln_status check_key(const kilni_live_program *program)
 {
     if (!KILNI_OPS_HAVE(program->ops, revision)) {
         return KILN_OK;
     }
-    /* load does not compare the revisions of linked sources. */
+    /* The op load does not compare the revisions of linked sources. */
     const kiln_status status = kilni_desc_check(program->desc, program->desc->linked_count > 0);
     return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
 }

@@ -3,8 +3,8 @@
 
 #include "base/text.h"
 
-/* A runtime may distinguish no options from empty options, so empty ones are kept if there are no
- * others. */
+/* A runtime might distinguish empty options from absent options. So if only empty options are
+ * given, the result is empty, and not NULL. */
 static kiln_status join(const char *const *texts, size_t count, char **ret_options)
 {
     kilni_text joined = {0};

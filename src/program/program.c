@@ -93,7 +93,7 @@ static const kilni_request_ops building_ops = {
 /* ---- get ---- */
 
 /* Builds for this caller alone, because the rules or the key do not allow the program to be kept.
- * The caller may still obtain its blob. */
+ * The caller can still obtain the program's blob. */
 static kiln_status build_uncached(kilni_live_program *live, kilni_request_result *result,
                                   kiln_error *error)
 {
@@ -249,8 +249,8 @@ kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_p
 
 /* ---- programs that are being built ---- */
 
-/* Converts an answer of the map. If another thread's build was abandoned, this thread may have got
- * the ticket. It does not build, so it passes the ticket on to the next waiting thread. */
+/* Converts an answer of the map. If another thread abandoned its build, this thread might have got
+ * the ticket. This thread does not build, so it passes the ticket on to the next waiting thread. */
 static kiln_status program_of(kiln_reservation *answer, kiln_program **ret_program,
                               kiln_pending **ret_pending)
 {

@@ -11,14 +11,14 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* How long to wait for a build in another process: the minimum, the time if the build's duration is
- * unknown, and the maximum. */
+/* The minimum time to wait for a build in another process, the time to wait if the build's duration
+ * is unknown, and the maximum time. */
 #define LEASE_WAIT_MIN_NS (10 * SECOND_NS)
 #define LEASE_WAIT_UNKNOWN_NS (60 * SECOND_NS)
 #define LEASE_WAIT_MAX_NS (600 * SECOND_NS)
 
-/* One distinct key of a request. It has an entry or a ticket to make one, or neither if memory gave
- * neither. */
+/* One distinct key of a request. It has an entry, or a ticket to make one. It has neither if memory
+ * gave neither. */
 typedef struct slot {
     const kiln_key *key;
     const kiln_key *memory_key;
@@ -60,8 +60,8 @@ static int compare_keys(const kiln_key *a, const kiln_key *b)
     return memcmp(first.bytes, second.bytes, sizeof first.bytes);
 }
 
-/* All requests take tickets and leases in the order of the digests, so two requests that share keys
- * can't each hold what the other waits for. */
+/* All requests take tickets and leases in the order of the keys' digests. So two requests that
+ * share keys never wait for each other. */
 static void collect_slots(flight *f)
 {
     for (size_t i = 0; i < f->request->key_count; i++) {
@@ -115,9 +115,9 @@ kiln_status kilni_request_reserve(kiln_cache *memory, const kiln_key *key, uint6
     return status;
 }
 
-/* Returns whether a status that memory returned ends the request, because the build for which it
- * waited failed, or because the time to wait is over. If there was not enough memory to wait, the
- * request goes on. */
+/* Returns true if a status that memory returned ends the request. This is so if the request waited
+ * for a build that failed, or if the time to wait is over. If there was not enough memory to wait,
+ * the request goes on. */
 static bool is_of_build(const flight *f, kiln_status status)
 {
     return f->request->ending == KILNI_KEEP_PROGRAM &&
@@ -125,8 +125,9 @@ static bool is_of_build(const flight *f, kiln_status status)
             (status < 0 && (status != KILN_E_NO_MEMORY || f->result.waited)));
 }
 
-/* Returns KILN_OK: each slot has an entry or a ticket, or the result has its pin; KILN_BUSY: memory
- * gives neither, so the caller must build privately; any other status ends the request. */
+/* Returns KILN_OK if each slot has an entry or a ticket, or if the result has its pin. Returns
+ * KILN_BUSY if memory gives neither, so that the caller must build privately. Any other status ends
+ * the request. */
 static kiln_status ask_memory(flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
@@ -177,8 +178,8 @@ static int has_all_entries(const flight *f)
     return 1;
 }
 
-/* Returns the cost of building all entries: the highest cost that any of them records, because one
- * build made the entries of all devices. */
+/* Returns the cost of building all entries. This is the highest cost that any of the entries
+ * records, because one build made the entries of all devices. */
 static uint64_t build_cost(const flight *f)
 {
     uint64_t highest_ns = 0;
@@ -197,8 +198,9 @@ static void forget_in_memory(const flight *f, const slot *found)
     }
 }
 
-/* Removes refused entries, because a device that refuses verified bytes will refuse them again. If
- * another process has replaced one meanwhile, the newer entry stays. */
+/* Removes the entries that the device refused, because a device that refuses verified bytes will
+ * refuse them again. If another process has replaced a refused entry in the meantime, the newer
+ * entry stays. */
 static void discard_entries(flight *f)
 {
     f->result.store = KILN_E_REFUSED;
@@ -234,8 +236,8 @@ static void set_entries_aside(flight *f)
     }
 }
 
-/* Returns KILN_OK; KILN_E_REFUSED: the entries were removed from memory and store; KILN_MISS: they
- * were set aside; or another error, which concerns this caller alone. */
+/* Returns KILN_OK; KILN_E_REFUSED: the entries were removed from memory and store; KILN_MISS: the
+ * entries were set aside. Any other error concerns this caller alone. */
 static kiln_status load_entries(flight *f)
 {
     const kiln_entry *entries[KILNI_REQUEST_KEYS_MAX];
@@ -254,7 +256,7 @@ static kiln_status load_entries(flight *f)
     return status;
 }
 
-/* Fulfils a ticket with its object, which the memory cache and the waiters get. */
+/* Fulfils a ticket. The memory cache and the waiters get the ticket's object. */
 static void fulfil(flight *f, slot *owned, uint64_t cost_ns)
 {
     if (f->request->ending == KILNI_KEEP_PROGRAM) {
@@ -267,8 +269,8 @@ static void fulfil(flight *f, slot *owned, uint64_t cost_ns)
     }
 }
 
-/* Loads the entries if all of them were found. Returns KILN_OK: the request is done; KILN_MISS:
- * some were not found, or they can't be used. */
+/* Loads the entries if all entries of the request were found. Returns KILN_OK if the request is
+ * done. Returns KILN_MISS if some entries were not found, or if the entries can't be used. */
 static kiln_status serve_found(flight *f, kilni_source source)
 {
     if (f->cannot_load || !has_all_entries(f)) {
@@ -357,7 +359,7 @@ static bool is_outdated(const slot *found)
 }
 
 /* Looks in the store again after taking the lease or waiting for it. The last holder of the lease
- * may have stored the entry, or replaced one that could not be used. */
+ * might have stored the entry, or replaced an entry that could not be used. */
 static void look_again(flight *f, slot *wanted)
 {
     ask_store_for(f, wanted);
@@ -368,8 +370,8 @@ static void look_again(flight *f, slot *wanted)
     }
 }
 
-/* Takes the lease, which makes this process the only builder, and looks in the store again. If the
- * thread waited for the lease too long, or the store has no leases, the thread builds for itself.
+/* Takes the lease, so that only this process builds. Then looks in the store again. If the thread
+ * has waited too long for the lease, or if the store has no leases, the thread builds for itself.
  */
 static void take_lease(flight *f, slot *wanted)
 {
@@ -385,8 +387,8 @@ static void take_lease(flight *f, slot *wanted)
     if (has_to_wait || status == KILN_OK) {
         look_again(f, wanted);
     }
-    /* If nothing is captured, all threads that waited continue together: by now the driver's own
-     * cache has the build. */
+    /* If builds are not captured, all threads that waited can continue at the same time, because
+     * the driver's own cache has the build by now. */
     if (wanted->entry || (has_to_wait && !f->request->ops->capture)) {
         kiln_lease_release(&wanted->lease);
     }
@@ -442,8 +444,8 @@ static kiln_status store_entry(flight *f, slot *owned)
     return kilni_writer_put(f->context->writer, owned->entry, &owned->lease);
 }
 
-/* Returns the approximate cost, in nanoseconds, of a miss in memory once a store has the entry: the
- * cost of reading the entry. */
+/* Returns the approximate cost, in nanoseconds, of a miss in memory if a store has the entry. This
+ * is the cost of reading the entry. */
 static uint64_t reload_cost(const kiln_entry *entry)
 {
     return UINT64_C(100000) + kiln_entry_encoding(entry).size;
@@ -482,7 +484,7 @@ static kiln_status check_key(const flight *f)
     return ops->check_key ? ops->check_key(f->request->user) : KILN_OK;
 }
 
-/* Waiters share this program, so they get it at once, before the capture. */
+/* Waiters share this program, so they get it before it is captured. */
 static void publish_program(flight *f, slot *owned)
 {
     const kiln_status status = check_key(f);
@@ -524,9 +526,9 @@ static void note_misses(const flight *f)
 
 /* ---- the end of a request ---- */
 
-/* Ends the tickets of a failed build. If memory holds entries, each waiter has a separate program
- * of the application, and the application expects the build of that program to fail. So every
- * waiter builds for itself. */
+/* Ends the tickets of a failed build. If memory holds entries, each waiter builds a separate
+ * program of the application, and the application expects that build to fail. So every waiter
+ * builds for itself. */
 static void abandon(flight *f, kiln_status status)
 {
     kiln_abandonment how = KILN_ABANDON_UNSHAREABLE;
@@ -554,8 +556,8 @@ static void finish(flight *f, kilni_request_result *ret_result)
     *ret_result = f->result;
 }
 
-/* A cleanup handler, called if a device op throws an exception or ends its thread. No thread may
- * wait for a result that will never come. */
+/* A cleanup handler, called if a device op throws an exception or ends its thread. No thread must
+ * be left waiting for a result that will never come. */
 static void abandon_on_exit(void *unfinished)
 {
     flight *f = unfinished;
@@ -565,8 +567,8 @@ static void abandon_on_exit(void *unfinished)
     finish(f, &given_up);
 }
 
-/* Entries that other processes have stored since the first look may be outdated too, because those
- * processes may have read different files. In this case the lease must be taken again. */
+/* Entries that other processes have stored since the first look can be outdated too, because those
+ * processes might have read different files. In this case, the lease must be taken again. */
 static kiln_status look_up_leased(flight *f)
 {
     unsigned before;
@@ -595,9 +597,9 @@ static kiln_status look_up(flight *f)
     return look_up_leased(f);
 }
 
-/* Called if memory keeps nothing for this caller. With KILNI_KEEP_PROGRAM, the store is still used.
- * The request takes no lease, because callers that come here at the same time may differ in ways
- * that no key records. */
+/* Called if memory keeps nothing for this caller. With KILNI_KEEP_PROGRAM, the request still uses
+ * the store. The request takes no lease, because callers that come here at the same time might
+ * differ in ways that no key records. */
 static kiln_status run_beside_memory(flight *f)
 {
     abandon(f, KILN_BUSY);

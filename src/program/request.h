@@ -15,54 +15,55 @@
 
 #include "store/writer.h"
 
-/* What the requests of one owner share. All of it is borrowed; the owner keeps it alive until its
- * last request has ended. */
+/* The objects that all requests of one owner share. They are borrowed. The owner keeps them alive
+ * until its last request has ended. */
 typedef struct kilni_request_context {
     kiln_cache *memory;   /* has entries or programs, depending on the ending */
     kiln_store *store;    /* NULL: memory only */
     kilni_writer *writer; /* writes and counts; not NULL */
 } kilni_request_context;
 
-/* What memory holds, and therefore how a request ends. */
+/* This says what memory holds, and therefore how a request ends. */
 typedef enum kilni_ending {
-    /* For layers, whose applications can detect shared programs: each caller gets a separate
+    /* For layers. Their applications can detect shared programs, so each caller gets a separate
      * program, made from shared bytes. Memory holds objects of type kiln_entry. */
     KILNI_KEEP_ENTRIES = 1,
-    /* For users of the library: all callers share one live program. Memory holds the program. */
+    /* For users of the library. All callers share one live program, and memory holds it. */
     KILNI_KEEP_PROGRAM = 2
 } kilni_ending;
 
 /* The operations of a request on the device. @user is the user pointer of the request. */
 typedef struct kilni_request_ops {
-    /* Makes the live program from verified entries, one for each key. KILN_E_REFUSED: the device
-     * does not accept them. KILN_MISS: they are sound, but their inputs have changed; the result of
-     * the build will replace them. */
+    /* Makes the live program from verified entries, one for each key. Returns KILN_E_REFUSED if the
+     * device does not accept the entries. Returns KILN_MISS if the entries are sound, but their
+     * inputs have changed. The result of the build will then replace them. */
     kiln_status (*load)(void *user, const kiln_entry *const *entries);
 
-    /* Builds once, for all keys. KILN_E_BUILD: the source is wrong, and @error has the text;
-     * KILN_E_UNSUPPORTED: the build continues asynchronously, so its result can't be kept; any
-     * other error counts as transient. */
+    /* Builds once, for all keys. Returns KILN_E_BUILD if the source is wrong; @error then has the
+     * text. Returns KILN_E_UNSUPPORTED if the build continues asynchronously, so that its result
+     * can't be kept. Other errors, except KILN_E_INVALID, are assumed to be transient
+     * (kilni_request_is_answer). */
     kiln_status (*build)(void *user, kiln_error *error);
 
-    /* Makes the entry of one key from the built program. @replaced: the last entry for which load
-     * returned KILN_MISS; NULL: none, or its results must not be kept (kilni_store_may_merge). A
-     * failure means that the result can't be kept. The member is NULL if captures are too expensive
-     * or impossible. */
+    /* Makes the entry of one key from the built program. @replaced is the last entry for which load
+     * returned KILN_MISS. It is NULL if there is no such entry, or if that entry's results must not
+     * be kept (kilni_store_may_merge). If the function fails, the result can't be kept. The member
+     * is NULL if captures are too expensive or impossible. */
     kiln_status (*capture)(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
                            kiln_entry **ret_entry);
 
-    /* With KILNI_KEEP_PROGRAM: checks after the build that the key still describes the inputs, even
-     * if the build failed because of the source. If the check fails, the result concerns this
-     * caller alone: the program is a private build, or other callers do not get the failure. The
-     * member is NULL if no check is needed. */
+    /* Used with KILNI_KEEP_PROGRAM. After the build, checks that the key still describes the
+     * inputs. This check is also made if the build failed because of the source. If the check
+     * fails, the result concerns this caller alone: a program is a private build, and other callers
+     * do not get a failure. The member is NULL if no check is needed. */
     kiln_status (*check_key)(void *user);
 
-    /* With KILNI_KEEP_PROGRAM: transfers the program that load or build made, and its size, to
-     * memory, which will destroy it. */
+    /* Used with KILNI_KEEP_PROGRAM. Returns the program that load or build made, and the program's
+     * size. Memory takes over the program, and will destroy it. */
     void *(*take_program)(void *user, uint64_t *ret_bytes);
 } kilni_request_ops;
 
-/* A build for more devices bypasses the cache. */
+/* A build for more devices than this bypasses the cache. */
 #define KILNI_REQUEST_KEYS_MAX 64u
 
 typedef struct kilni_request {
@@ -77,8 +78,9 @@ typedef struct kilni_request {
                          thread ends with KILN_TIMEOUT; any other request builds for itself */
     const kilni_request_ops *ops;
     void *user;
-    int is_alone; /* no thread may wait for this build, because it runs code of the application,
-                     which may itself wait for another thread. KILNI_KEEP_ENTRIES only */
+    int is_alone; /* no thread is allowed to wait for this build, because it runs code of the
+                     application, which might itself wait for another thread. KILNI_KEEP_ENTRIES
+                     only */
 } kilni_request;
 
 typedef enum kilni_source {
@@ -103,29 +105,32 @@ typedef struct kilni_request_result {
 /* Obtains one program for the request's keys: from memory, from the store, or by a build. While one
  * caller builds, other callers in all processes that share the store wait.
  *
- * @ret_result  [out] also written if a build fails: source then says which kind of build it was
+ * @ret_result  [out] also written if a build fails: the member source then says which kind of build
+ *              it was
  * @error       may be NULL; receives the text of a failed build
  * Returns KILN_OK; KILN_E_BUILD and whatever else ops->build returns; KILN_E_INVALID; with
  * KILNI_KEEP_PROGRAM also KILN_TIMEOUT, KILN_E_CYCLE and the failure of another caller's build. A
- * failure of the store counts as a miss. If an op throws an exception or ends its thread, one
- * waiting thread builds; with KILNI_KEEP_ENTRIES, each of them does. If there is not enough memory
- * for bookkeeping, the program is built for this caller alone. Threads: any. Blocks: on the device,
- * on the store, and on builds by other callers (in other processes for at most 10 minutes). */
+ * failure of the store is treated as a miss. If an op throws an exception or ends its thread, one
+ * waiting thread builds. With KILNI_KEEP_ENTRIES, each waiting thread builds. If there is not
+ * enough memory for bookkeeping, the program is built for this caller alone. Threads: any. Blocks:
+ * on the device, on the store, and on builds by other callers (in other processes for at most 10
+ * minutes). */
 kiln_status kilni_request_run(const kilni_request_context *context, const kilni_request *request,
                               kilni_request_result *ret_result, kiln_error *error);
 
-/* Asks memory for a key: the first step of a request, for callers that go no further.
+/* Asks memory for a key. This is the first step of a request. The function is for callers that need
+ * only this step.
  *
  * @wait_ns  as in kiln_reserve_params
- * @result   [in, out] gets waited = 1 if the call waited for a build by another caller; the time is
- *           added to wait_ns
+ * @result   [in, out] if the call waited for a build by another caller, sets waited to 1, and adds
+ *           the time to wait_ns
  * Returns the statuses of kiln_cache_reserve. Blocks: on a build by another caller. */
 kiln_status kilni_request_reserve(kiln_cache *memory, const kiln_key *key, uint64_t group,
                                   uint64_t wait_ns, kiln_reservation *ret_reservation,
                                   kilni_request_result *result, kiln_error *error);
 
-/* Returns whether a build's error is an answer for all callers. Any other error is transient, and
- * one waiter tries to build again. */
+/* Returns true if a build's error is an answer for all callers. Any other error is transient: one
+ * of the waiters then tries to build again. */
 bool kilni_request_is_answer(kiln_status status);
 
 /* The destroy function of a memory cache that holds entries. */
