@@ -71,6 +71,34 @@ KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void
  * other entries. Requests are the entries whose key begins with a part named KILN_REQUEST_PART. */
 KILN_API kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user);
 
+/* One store of a chain, and what its look-ups did, in all processes that name it in a chain with
+ * the same first directory. Processes save their counts when they save those of kiln_stats. */
+typedef struct kiln_tier_info {
+    size_t struct_size;
+    const char *location;  /* as the user wrote it */
+    uint64_t hits, misses; /* look-ups that this tier answered */
+    uint64_t read_bytes;   /* of the entries of the hits, as the tier has them */
+    uint64_t puts;         /* entries written, copies of entries of lower tiers included */
+    uint64_t damaged;      /* entries that were damaged, or not signed with a trusted key */
+    uint64_t faults;       /* calls that failed because the tier could not be used */
+    uint64_t latency_ns;   /* of a server: the median time of about the last thousand look-ups, to
+                              within a quarter; 0: not known */
+    const char *outage;    /* why the tier is not asked at present; NULL: it is asked */
+    uint64_t retry_ns;     /* if it is not asked: after how long it is asked again */
+} kiln_tier_info;
+
+/* Receives one tier. @info and its texts are valid during the call. */
+typedef void (*kiln_tier_fn)(void *user, const kiln_tier_info *info);
+
+/* Visits the tiers of a chain, from left to right. A store that is not a chain has no tiers.
+ * Contacts no server: an outage is known only if a call of this process has met it, or if the
+ * processes of this machine share it (docs/fleet.md).
+ *
+ * @visit  called on this thread for each tier; not NULL
+ * @user   passed to @visit; may be NULL
+ * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: on reading small files. */
+KILN_API kiln_status kiln_store_each_tier(kiln_store *store, kiln_tier_fn visit, void *user);
+
 /* Reads the key of the latest build that was done because the store did not have the entry.
  * Builders record this key only if KILN_STORE_NOTE_MISSES is set. Long parts of the key might be
  * kept as digests.

@@ -470,6 +470,17 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
     return status;
 }
 
+kiln_status kiln_store_each_tier(kiln_store *store, kiln_tier_fn visit, void *user)
+{
+    if (!visit) {
+        return KILN_E_INVALID;
+    }
+    if (store && store->ops->each_tier) {
+        store->ops->each_tier(store, visit, user);
+    }
+    return KILN_OK;
+}
+
 /* ---- the last miss ---- */
 
 static kiln_status sign(const kiln_store *store, kiln_entry **entry)

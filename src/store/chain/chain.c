@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "entry/entry.h"
+#include "os/clock.h"
 #include "store/last_miss.h"
 
 static kilni_chain *chain_of(kiln_store *store)
@@ -102,6 +103,7 @@ static kiln_status put_into(kilni_chain *chain, size_t count, const kilni_tier *
             continue;
         }
         kiln_status status = kilni_tier_note(tier, kiln_store_put(store, entry));
+        kilni_tier_counts_note_put(&tier->counts, status);
         take_counts(chain, store);
         if (!was_asked || status == KILN_OK || (status == KILN_EXISTS && result != KILN_OK)) {
             result = status;
@@ -150,6 +152,21 @@ static void count_damaged(kilni_chain *chain, uint64_t count)
     atomic_fetch_add_explicit(&chain->store.uncounted_corrupt, count, memory_order_relaxed);
 }
 
+/* Asks one tier. Only look-ups on servers are measured, since they take much longer than reading
+ * the clock. */
+static kiln_status find_in(kilni_tier *tier, kiln_store *store, const kiln_key *key,
+                           kiln_entry **ret_entry)
+{
+    const bool is_measured = store->capabilities & KILNI_STORE_SENDS;
+    const uint64_t start_ns = is_measured ? kilni_clock_ns() : 0;
+    size_t none; /* not used: a tier is not a chain, so it copies nothing after a hit */
+    const kiln_status status = kilni_store_find(store, key, NULL, true, ret_entry, &none);
+    const uint64_t bytes = status == KILN_OK ? kiln_entry_encoding(*ret_entry).size : 0;
+    kilni_tier_counts_note_get(&tier->counts, status, bytes,
+                               is_measured ? kilni_clock_ns() - start_ns : 0);
+    return kilni_tier_note(tier, status);
+}
+
 /* If a tier above must get a copy, sets @ret_fill to the number of the tier that had the entry. */
 static kiln_status get_elsewhere(kiln_store *store, const kiln_key *key,
                                  const kiln_store *missed_in, kiln_entry **ret_entry,
@@ -168,9 +185,7 @@ static kiln_status get_elsewhere(kiln_store *store, const kiln_key *key,
             continue;
         }
         kiln_entry *entry = NULL;
-        size_t none; /* not used: a tier is not a chain, so it copies nothing after a hit */
-        kiln_status status = kilni_tier_note(
-            &chain->tiers[i], kilni_store_find(tier, key, NULL, true, &entry, &none));
+        const kiln_status status = find_in(&chain->tiers[i], tier, key, &entry);
         if (status == KILN_OK) {
             count_damaged(chain, damaged);
             *ret_fill = is_any_filled(chain, i) && !kilni_store_is_request(key) ? i : 0;
@@ -257,6 +272,7 @@ static kiln_status chain_add_stats(kiln_store *store, const kiln_stats *delta)
     kilni_chain *chain = chain_of(store);
     kiln_status result = KILN_E_IO;
     pass_damage_down(chain);
+    kilni_chain_save_counts(chain);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
         kiln_store *asked = takes_counters(tier) ? kilni_tier_use(tier) : NULL;
@@ -400,6 +416,7 @@ static void chain_close(kiln_store *store)
 {
     kilni_chain *chain = chain_of(store);
     pass_damage_down(chain);
+    kilni_chain_save_counts(chain);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier_close(&chain->tiers[i]);
     }
@@ -428,6 +445,7 @@ static const kilni_store_ops chain_ops = {
     .trim = chain_trim,
     .note_miss = chain_note_miss,
     .last_miss = chain_last_miss,
+    .each_tier = kilni_chain_each_tier,
 };
 
 /* Copies the path of the key file, because the tier may be opened after the caller has freed it.
@@ -531,16 +549,14 @@ static bool vouches_for_others(const kilni_chain *chain)
     return signs && finds_others;
 }
 
-/* Sets the folder in which processes share the state of the chain's servers: the chain's first
- * directory that is written. */
-static void place_states(kilni_chain *chain)
+/* Finds the directory in which processes share the state of the chain's servers. */
+static void find_home(kilni_chain *chain)
 {
-    const char *folder = NULL;
-    for (size_t i = 0; i < chain->count && !folder; i++) {
-        folder = takes_counters(&chain->tiers[i]) ? chain->tiers[i].where.path : NULL;
+    for (size_t i = 0; i < chain->count && !chain->home; i++) {
+        chain->home = takes_counters(&chain->tiers[i]) ? &chain->tiers[i] : NULL;
     }
     for (size_t i = 0; i < chain->count; i++) {
-        chain->tiers[i].where.options.state_folder = folder;
+        chain->tiers[i].where.options.state_folder = chain->home ? chain->home->where.path : NULL;
     }
 }
 
@@ -591,7 +607,7 @@ kiln_status kilni_chain_open(const char *location, const kiln_store_params *para
         chain->store.options.flags = chain->tiers[0].where.options.flags;
         chain->store.options.log = chain->tiers[0].where.options.log;
         chain->store.capabilities |= vouches_for_others(chain) ? KILNI_STORE_VOUCHES : 0u;
-        place_states(chain);
+        find_home(chain);
         status = open_tiers(chain, error);
     }
     if (status != KILN_OK) {

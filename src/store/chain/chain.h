@@ -15,6 +15,9 @@
 typedef struct kilni_chain {
     kiln_store store; /* first: a kilni_chain is a kiln_store */
     size_t count;
+    kilni_tier
+        *home; /* the first directory that is written. It has the files in which the processes
+                  of this machine share what they know about the tiers. NULL: none */
     kilni_tier tiers[KILNI_CHAIN_MAX_TIERS];
 } kilni_chain;
 
@@ -35,6 +38,13 @@ kiln_status kilni_chain_each_request(kiln_store *store, kiln_item_fn visit, void
 kiln_status kilni_chain_item_info(kiln_item *item, kiln_item_info *ret_info);
 kiln_status kilni_chain_item_read(kiln_item *item, kiln_entry **ret_entry);
 kiln_status kilni_chain_item_remove(kiln_item *item);
+
+/* ---- report.c: what the tiers did ---- */
+
+void kilni_chain_each_tier(kiln_store *store, kiln_tier_fn visit, void *user);
+
+/* Adds what this process has counted to the files of the tiers. */
+void kilni_chain_save_counts(kilni_chain *chain);
 
 /* ---- lease.c ---- */
 

@@ -25,6 +25,7 @@ static kiln_status ask_tiers(kilni_chain *chain, bool is_server, const kiln_key 
             continue;
         }
         result = kilni_tier_note(tier, kiln_store_lease(asked, key, wait_ns, ret_lease));
+        kilni_tier_counts_note_fault(&tier->counts, result);
         if (result == KILN_OK || result == KILN_BUSY || result == KILN_E_NO_MEMORY) {
             return result;
         }

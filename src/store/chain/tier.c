@@ -110,6 +110,21 @@ kiln_store *kilni_tier_peek(kilni_tier *tier)
     return is_in_order ? store_of(tier) : NULL;
 }
 
+/* The reason that the tier's store gives comes first, because it says more. */
+const char *kilni_tier_outage(kilni_tier *tier, uint64_t *ret_wait_ns)
+{
+    const uint64_t retry_ns = atomic_load_explicit(&tier->retry_ns, memory_order_relaxed);
+    const uint64_t now_ns = kilni_clock_ns();
+    kiln_store *store = store_of(tier);
+    const char *reason =
+        store && store->ops->outage ? store->ops->outage(store, ret_wait_ns) : NULL;
+    if (reason || retry_ns == 0) {
+        return reason;
+    }
+    *ret_wait_ns = retry_ns > now_ns ? retry_ns - now_ns : 0;
+    return store ? "its last calls failed" : "it could not be opened";
+}
+
 kiln_status kilni_tier_note(kilni_tier *tier, kiln_status status)
 {
     if (status == KILN_E_IO || status == KILN_E_DENIED) {

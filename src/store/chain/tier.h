@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "store/chain/tier_counts.h"
 #include "store/location.h"
 
 typedef struct kilni_tier {
@@ -24,6 +25,7 @@ typedef struct kilni_tier {
      * relaxed. */
     _Atomic unsigned failures;
     _Atomic uint64_t retry_ns;
+    kilni_tier_counts counts;
 } kilni_tier;
 
 /* Tries to open the tier. @ret_error describes a failure. Returns KILN_OK; KILN_E_NO_MEMORY; else
@@ -40,6 +42,10 @@ kiln_store *kilni_tier_peek(kilni_tier *tier);
 
 /* Records whether a call of the tier's store failed. Returns @status. */
 kiln_status kilni_tier_note(kilni_tier *tier, kiln_status status);
+
+/* Returns why the tier is skipped at present, and sets after how long it is tried again; NULL: it
+ * is used. */
+const char *kilni_tier_outage(kilni_tier *tier, uint64_t *ret_wait_ns);
 
 /* Returns the tier's capabilities (KILNI_STORE_…), even while it is not open. */
 uint32_t kilni_tier_capabilities(const kilni_tier *tier);

@@ -436,6 +436,11 @@ kilni_server_fault kilni_http_client_fault(const kilni_http_client *client)
     return kilni_breaker_fault(&client->breaker);
 }
 
+bool kilni_http_client_is_away(kilni_http_client *client, kilni_server_state *ret_state)
+{
+    return kilni_breaker_is_open(&client->breaker, kilni_clock_ns(), ret_state);
+}
+
 void kilni_http_client_rest(kilni_http_client *client, uint64_t duration_ns)
 {
     kilni_breaker_rest(&client->breaker, kilni_clock_ns(), duration_ns, KILNI_FAULT_BUSY);

@@ -53,6 +53,9 @@ kiln_status kilni_http_client_ask(kilni_http_client *client, kilni_http_request 
 /* Returns the reason for the last failure to contact the server. */
 kilni_server_fault kilni_http_client_fault(const kilni_http_client *client);
 
+/* Whether the server is not contacted at present; if so, sets @ret_state. */
+bool kilni_http_client_is_away(kilni_http_client *client, kilni_server_state *ret_state);
+
 /* Keeps all callers from contacting the server for this time, because it has reported that it
  * cannot answer now, or that it refuses this user. */
 void kilni_http_client_rest(kilni_http_client *client, uint64_t duration_ns);

@@ -324,6 +324,11 @@ kilni_server_fault kilni_http_fault(const kilni_remote *remote)
     return kilni_http_client_fault(remote->client);
 }
 
+bool kilni_http_is_away(kilni_remote *remote, kilni_server_state *ret_state)
+{
+    return kilni_http_client_is_away(remote->client, ret_state);
+}
+
 /* ---- opening ---- */
 
 static kiln_status make(const kilni_http_kind *kind, const kilni_remote_server *server,

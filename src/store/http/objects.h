@@ -46,6 +46,7 @@ kiln_status kilni_http_lease(kilni_remote *remote, const char *name, uint64_t de
                              kilni_remote_lease **ret_lease);
 void kilni_http_lease_release(kilni_remote_lease *lease);
 kilni_server_fault kilni_http_fault(const kilni_remote *remote);
+bool kilni_http_is_away(kilni_remote *remote, kilni_server_state *ret_state);
 
 /* Gets a text, such as a list of names.
  *

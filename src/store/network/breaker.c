@@ -52,15 +52,20 @@ static void close_here(kilni_breaker *breaker)
 
 /* ---- the file ---- */
 
-static void write_file(kilni_breaker *breaker, uint64_t retry_ns)
+static kilni_server_state state_of(const kilni_breaker *breaker, uint64_t retry_ns)
 {
-    const kilni_server_state state = {
+    return (kilni_server_state){
         .noted_ns = load(&breaker->noted_ns),
         .retry_ns = retry_ns,
         .end_ns = load(&breaker->end_ns),
         .faults = atomic_load_explicit(&breaker->faults, memory_order_relaxed),
         .fault = kilni_breaker_fault(breaker),
     };
+}
+
+static void write_file(kilni_breaker *breaker, uint64_t retry_ns)
+{
+    const kilni_server_state state = state_of(breaker, retry_ns);
     if (breaker->file && kilni_server_state_write(breaker->file, &state)) {
         atomic_store_explicit(&breaker->is_shared, true, memory_order_relaxed);
     }
@@ -137,6 +142,15 @@ bool kilni_breaker_admits(kilni_breaker *breaker, uint64_t now_ns)
         write_file(breaker, claim_ns);
     }
     return is_ours;
+}
+
+bool kilni_breaker_is_open(kilni_breaker *breaker, uint64_t now_ns, kilni_server_state *ret_state)
+{
+    if (kilni_breaker_is_closed(breaker, now_ns)) {
+        return false;
+    }
+    *ret_state = state_of(breaker, load(&breaker->retry_ns));
+    return true;
 }
 
 uint64_t kilni_breaker_retry_ns(const kilni_breaker *breaker)

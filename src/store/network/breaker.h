@@ -43,6 +43,9 @@ uint64_t kilni_breaker_retry_ns(const kilni_breaker *breaker);
 /* Whether the server has answered within the last minute. */
 bool kilni_breaker_is_known(const kilni_breaker *breaker, uint64_t now_ns);
 
+/* Whether callers are not admitted at present, or only one of them; if so, sets @ret_state. */
+bool kilni_breaker_is_open(kilni_breaker *breaker, uint64_t now_ns, kilni_server_state *ret_state);
+
 /* Returns the last fault. */
 kilni_server_fault kilni_breaker_fault(const kilni_breaker *breaker);
 

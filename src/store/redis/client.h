@@ -43,6 +43,9 @@ void kilni_redis_client_send(kilni_redis_client *client, kilni_redis_exchange *e
 /* Returns the reason for the last failure to contact the server. */
 kilni_server_fault kilni_redis_client_fault(const kilni_redis_client *client);
 
+/* Whether the server is not contacted at present; if so, sets @ret_state. */
+bool kilni_redis_client_is_away(kilni_redis_client *client, kilni_server_state *ret_state);
+
 /* Keeps all callers from contacting the server for this time, because it has reported that it
  * cannot answer now. */
 void kilni_redis_client_rest(kilni_redis_client *client, uint64_t duration_ns);

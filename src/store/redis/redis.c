@@ -461,6 +461,11 @@ static kilni_server_fault redis_fault(const kilni_remote *remote)
     return kilni_redis_client_fault(remote->client);
 }
 
+static bool redis_is_away(kilni_remote *remote, kilni_server_state *ret_state)
+{
+    return kilni_redis_client_is_away(remote->client, ret_state);
+}
+
 /* ---- opening ---- */
 
 static kiln_status check_password(const char *path, kiln_error *error)
@@ -516,4 +521,5 @@ const kilni_connector kiln_remote_connector = {
     .lease_is_of_miss = kilni_redis_lease_is_of_miss,
     .lease_release = kilni_redis_lease_release,
     .fault = redis_fault,
+    .is_away = redis_is_away,
 };

@@ -15,7 +15,7 @@
 
 /* Increased with every change of this file. Libkiln uses no libkiln_remote of a different version.
  */
-#define KILNI_CONNECTOR_VERSION 6u
+#define KILNI_CONNECTOR_VERSION 7u
 
 /* The symbols under which libkiln_remote exports a kilni_connector for each kind of server. */
 #define KILNI_REDIS_CONNECTOR "kiln_remote_connector"
@@ -152,4 +152,8 @@ typedef struct kilni_connector {
 
     /* Returns why the last call that failed with KILN_E_IO failed. */
     kilni_server_fault (*fault)(const kilni_remote *remote);
+
+    /* Whether the server is not contacted at present; if so, sets @ret_state. Does not contact it.
+     */
+    bool (*is_away)(kilni_remote *remote, kilni_server_state *ret_state);
 } kilni_connector;

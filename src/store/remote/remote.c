@@ -96,6 +96,18 @@ static kiln_status note(remote_store *self, kiln_status status)
     }
 }
 
+static const char *remote_outage(kiln_store *store, uint64_t *ret_wait_ns)
+{
+    remote_store *self = remote_of(store);
+    kilni_server_state state;
+    if (!self->connector->is_away(self->remote, &state)) {
+        return NULL;
+    }
+    const uint64_t now_ns = kilni_clock_ns();
+    *ret_wait_ns = state.retry_ns > now_ns ? state.retry_ns - now_ns : 0;
+    return text_of(state.fault);
+}
+
 /* ---- reading ---- */
 
 /* Makes an entry from the bytes that the server sent. The entry must be valid, and its digest must
@@ -551,6 +563,7 @@ static const kilni_store_ops remote_ops = {
     .item_remove = remote_item_remove,
     .stat = remote_stat,
     .add_stats = remote_add_stats,
+    .outage = remote_outage,
 };
 
 kiln_status kilni_remote_open(const char *name, const kilni_connector *connector,

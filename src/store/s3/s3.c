@@ -183,4 +183,5 @@ const kilni_connector kiln_remote_s3_connector = {
     .lease = kilni_http_lease,
     .lease_release = kilni_http_lease_release,
     .fault = kilni_http_fault,
+    .is_away = kilni_http_is_away,
 };

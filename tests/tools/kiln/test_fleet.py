@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tool's commands on a store on a Redis server."""
 
+import json
 import os
 import subprocess
 
@@ -157,6 +158,26 @@ class Commands(FleetTest):
         result = subprocess.run([cli.KILN, "doctor"], env=self.environment, timeout=60,
                                 stdout=subprocess.PIPE)
         self.assertIn(f"{self.there}, used".encode(), result.stdout)
+
+    def test_tiers(self):
+        dead = f"redis+unix://{self.scratch}/nothing?trust=any"
+        self.environment["KILN_DIR"] = f"{self.into}|{self.there}|{dead}"
+        location = self.environment["KILN_DIR"]
+        subprocess.run([cli.MAKE_CACHE, "entries", location], check=True,
+                       stdout=subprocess.DEVNULL, env=self.environment)
+        tiers = self.kiln_json("stats")["tiers"]
+        self.assertEqual([tier["location"] for tier in tiers], location.split("|"))
+        self.assertEqual([tier["puts"] for tier in tiers], [4, 3, 0])
+        self.assertEqual([tier["faults"] > 0 for tier in tiers], [False, False, True])
+        self.assertEqual([tier["outage"] is not None for tier in tiers], [False, False, True])
+        self.assertGreaterEqual(tiers[2]["retry_ns"], 0)
+        self.assertEqual(self.kiln_json("stats")["tiers"][2]["faults"], tiers[2]["faults"])
+        self.assertIn(b"not asked: it refuses connections", self.kiln("stats").stdout)
+        result = subprocess.run([cli.KILN, "doctor", "--json"], stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, env=self.environment)
+        tiers = json.loads(result.stdout)["tiers"]
+        self.assertEqual([tier["outage"] is not None for tier in tiers], [False, False, True])
+        self.assertNotIn("tiers", self.kiln_json("stats", "--dir", self.cache))
 
     def test_a_server_that_is_not_there(self):
         self.server.stop()

@@ -30,7 +30,9 @@ void doctor_problem(examination *doctor, const char *format, ...)
 void doctor_note(examination *doctor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Adds "directory", "max_bytes", "readonly", "authenticated", "disabled" and "variables". */
+/* Adds "directory", "tiers" (of a chain), "max_bytes", "readonly", "authenticated", "disabled" and
+ * "variables".
+ */
 void doctor_examine_cache(examination *doctor);
 
 /* Adds "layer", "nvrtc_layer", "loader" and "platforms". OpenCL is loaded in a separate process, so

@@ -9,6 +9,7 @@
 #include <kiln/store.h>
 
 #include "../command/location.h"
+#include "../store/tiers.h"
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
@@ -82,6 +83,7 @@ static const char *examine_directory(examination *doctor)
     kiln_store *store = NULL;
     kiln_status status = kiln_store_open(doctor->directory, &params, &store, &error);
     ask(store);
+    json_add(doctor->report, "tiers", tiers_to_json(store));
     kiln_store_close(&store);
     if (status == KILN_MISS) {
         return examine_missing(doctor);

@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "../store/tiers.h"
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/table.h"
@@ -106,6 +107,18 @@ static void add_directory(struct libscols_table *table, const json_t *report)
     table_add_fact(table, "signing", is_true(report, "authenticated") ? "on" : "off");
 }
 
+static void add_tiers(struct libscols_table *table, const json_t *tiers)
+{
+    size_t i;
+    json_t *tier;
+    json_array_foreach(tiers, i, tier)
+    {
+        owned char *outage = tier_outage(tier);
+        add_row(table, "tier",
+                text_of("%s, %s", member(tier, "location"), outage == NULL ? "used" : outage));
+    }
+}
+
 static void print_list(const char *title, const json_t *texts)
 {
     size_t i;
@@ -127,6 +140,7 @@ void doctor_print(const json_t *report)
     add_nvrtc_layer(table, json_object_get(report, "nvrtc_layer"));
     add_platforms(table, json_object_get(report, "platforms"));
     add_directory(table, report);
+    add_tiers(table, json_object_get(report, "tiers"));
     add_variables(table, "variable", writable(report, "variables"));
     table_print(table);
 

@@ -12,12 +12,15 @@
 #include "../text/output.h"
 #include "../text/table.h"
 #include "counters.h"
+#include "tiers.h"
 
 static const char usage[] = "Usage: kiln stats [--dir DIR] [--key-file FILE] [--json]\n"
                             "\n"
                             "Prints what caching has done so far, in all processes, and what the "
                             "cache holds now. A server\n"
-                            "keeps no counters.\n"
+                            "keeps no counters. For a chain, also prints what each of its stores "
+                            "did, and which are not\n"
+                            "asked at present.\n"
                             "\n"
                             "  --dir DIR        the cache directory\n"
                             "  --key-file FILE  the file with the signing key\n"
@@ -90,20 +93,38 @@ static void print_table(const cache_directory *directory, const counter_values *
     table_print(table);
 }
 
+/* A chain is opened as programs open it, because its first directory that is written has the
+ * counters of its tiers. Nothing is changed all the same. */
+static uint32_t flags_for(const char *location)
+{
+    return strchr(location, '|') != NULL ? KILN_STORE_NO_TRIM_AT_CLOSE : KILN_STORE_READONLY;
+}
+
 int cmd_stats(int argc, char **argv)
 {
     command_line line = {.usage = usage};
     options_read(&line, argc, argv);
-    owned_directory directory = directory_open(line.directory, KILN_STORE_READONLY);
+    owned char *location = directory_location(line.directory);
+    owned_directory directory = directory_open(location, flags_for(location));
     counter_values counters;
     kiln_status status = counters_read(directory.store, &counters);
     if (status != KILN_OK) {
         return complain_of_status(directory.path, status);
     }
+    json_t *tiers = tiers_to_json(directory.store);
     if (line.json) {
-        json_print(stdout, counters_to_json(&counters));
+        json_t *object = counters_to_json(&counters);
+        if (json_array_size(tiers) > 0) {
+            json_add(object, "tiers", json_incref(tiers));
+        }
+        json_print(stdout, object);
     } else {
         print_table(&directory, &counters);
+        if (json_array_size(tiers) > 0) {
+            putchar('\n');
+            tiers_print(tiers);
+        }
     }
+    json_decref(tiers);
     return EXIT_OK;
 }
