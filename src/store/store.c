@@ -172,7 +172,7 @@ kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_
     kiln_entry *found = NULL;
     kiln_status status = ask(store, key, lease ? lease->missed_in : NULL, &found, &fill);
     status = hand_out(status, found, ret_entry);
-    if (status == KILN_OK) {
+    if (status == KILN_OK && store->ops->fill) {
         *ret_fill = fill;
     }
     if (!is_again) {
@@ -181,9 +181,19 @@ kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_
     return status;
 }
 
+kiln_status kilni_store_get_from_tier(kiln_store *tier, const kiln_key *key, kiln_entry **ret_entry,
+                                      bool *ret_first_use)
+{
+    kiln_entry *found = NULL;
+    size_t fill = 0;
+    const kiln_status status = tier->ops->get(tier, key, &found, &fill);
+    *ret_first_use = fill > 0;
+    return hand_out(status, found, ret_entry);
+}
+
 void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry)
 {
-    if (fill > 0) {
+    if (fill > 0 && store->ops->fill) {
         store->ops->fill(store, fill, key, entry);
     }
 }

@@ -83,15 +83,17 @@ typedef struct kilni_store_options {
  * is not too large. */
 typedef struct kilni_store_ops {
     void (*close)(kiln_store *store);
-    /* If the entry should then be copied to other tiers, sets @ret_fill, which is 0 before. The
-     * operation fill makes the copies. */
+    /* Sets @ret_fill, which is 0 before, if the operation fill is then to be called. A chain does
+     * so if the entry should be copied to other tiers, or if a tier should learn of the use. Other
+     * stores do so at an entry's first use today, as far as they know; the chain that they belong
+     * to calls the operation fill of servers that have the entry, too. */
     kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
                        size_t *ret_fill);
     /* As get, but does not ask the tier @missed_in. NULL: the store has no tiers. */
     kiln_status (*get_elsewhere)(kiln_store *store, const kiln_key *key,
                                  const kiln_store *missed_in, kiln_entry **ret_entry,
                                  size_t *ret_fill);
-    /* NULL: get never sets @ret_fill. */
+    /* NULL: there is nothing to be done. */
     void (*fill)(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
     /* Reads and verifies the entry of a digest, without recording a use. The statuses are those of
      * get; KILN_E_UNSUPPORTED: this store cannot find an entry by its digest. */
@@ -200,13 +202,18 @@ uint32_t kilni_store_capabilities(const kiln_store *store);
  * @lease     the lease that the caller holds for this key; NULL: none
  * @is_again  true: a damaged entry is not counted, for example because an earlier call for this key
  *            has counted it
- * @ret_fill  not 0: the caller may pass this value to kilni_store_fill, which copies the entry to
- *            the tiers above */
+ * @ret_fill  not 0: the caller should pass this value to kilni_store_fill */
 kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_lease *lease,
                              bool is_again, kiln_entry **ret_entry, size_t *ret_fill);
 
-/* Copies an entry that kilni_store_find returned to the tiers above the tier that had it. Failures
- * do no harm and are not reported. Threads: any.
+/* As kilni_store_get, for a tier of a chain. Counts nothing.
+ *
+ * @ret_first_use  whether this is the entry's first use today, as far as the tier knows */
+kiln_status kilni_store_get_from_tier(kiln_store *tier, const kiln_key *key, kiln_entry **ret_entry,
+                                      bool *ret_first_use);
+
+/* Copies an entry that kilni_store_find returned to the tiers above the tier that had it, and tells
+ * servers that it was used. Failures do no harm and are not reported. Threads: any.
  *
  * @entry  what kilni_store_find returned for @key */
 void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);

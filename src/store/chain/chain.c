@@ -132,13 +132,41 @@ static bool is_any_filled(const kilni_chain *chain, size_t from)
 
 /* Puts an entry of tier @from into the tiers above, in the form that a directory stores:
  * uncompressed, and with the whole key. A failure does no harm. */
-static void chain_fill(kiln_store *store, size_t from, const kiln_key *key, const kiln_entry *entry)
+static void copy_upward(kilni_chain *chain, size_t from, const kiln_key *key,
+                        const kiln_entry *entry)
 {
-    kilni_chain *chain = chain_of(store);
     kiln_entry *plain = NULL;
     if (kilni_entry_make_plain(entry, key, &plain) == KILN_OK) {
         put_into(chain, from, &chain->tiers[from], plain);
         kiln_entry_release(&plain);
+    }
+}
+
+/* Tells the tiers from @from on that an entry was used. Those below the one that had it may have
+ * it, too, and do not learn of a use in any other way. */
+static void report_use(kilni_chain *chain, size_t from, const kiln_key *key,
+                       const kiln_entry *entry)
+{
+    for (size_t i = from; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *told = kilni_tier_is_written(tier) ? kilni_tier_peek(tier) : NULL;
+        if (told) {
+            kilni_store_fill(told, 1, key, entry);
+        }
+    }
+}
+
+/* What a fill has to do, besides the number of the tier that had the entry. */
+enum { FILL_COPIES = KILNI_CHAIN_MAX_TIERS, FILL_REPORTS = 2 * KILNI_CHAIN_MAX_TIERS };
+
+static void chain_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry)
+{
+    const size_t from = fill % KILNI_CHAIN_MAX_TIERS;
+    if (fill & FILL_COPIES) {
+        copy_upward(chain_of(store), from, key, entry);
+    }
+    if (fill & FILL_REPORTS) {
+        report_use(chain_of(store), from, key, entry);
     }
 }
 
@@ -155,19 +183,26 @@ static void count_damaged(kilni_chain *chain, uint64_t count)
 /* Asks one tier. Only look-ups on servers are measured, since they take much longer than reading
  * the clock. */
 static kiln_status find_in(kilni_tier *tier, kiln_store *store, const kiln_key *key,
-                           kiln_entry **ret_entry)
+                           kiln_entry **ret_entry, bool *ret_first_use)
 {
     const bool is_measured = store->capabilities & KILNI_STORE_SENDS;
     const uint64_t start_ns = is_measured ? kilni_clock_ns() : 0;
-    size_t none; /* not used: a tier is not a chain, so it copies nothing after a hit */
-    const kiln_status status = kilni_store_find(store, key, NULL, true, ret_entry, &none);
+    const kiln_status status = kilni_store_get_from_tier(store, key, ret_entry, ret_first_use);
     const uint64_t bytes = status == KILN_OK ? kiln_entry_encoding(*ret_entry).size : 0;
     kilni_tier_counts_note_get(&tier->counts, status, bytes,
                                is_measured ? kilni_clock_ns() - start_ns : 0);
     return kilni_tier_note(tier, status);
 }
 
-/* If a tier above must get a copy, sets @ret_fill to the number of the tier that had the entry. */
+/* Returns the value for chain_fill after a hit in tier @from; 0: there is nothing to do. */
+static size_t fill_after(const kilni_chain *chain, size_t from, const kiln_key *key,
+                         bool is_first_use)
+{
+    const bool is_copied = is_any_filled(chain, from) && !kilni_store_is_request(key);
+    const size_t fill = (is_copied ? FILL_COPIES : 0u) | (is_first_use ? FILL_REPORTS : 0u);
+    return fill > 0 ? fill | from : 0;
+}
+
 static kiln_status get_elsewhere(kiln_store *store, const kiln_key *key,
                                  const kiln_store *missed_in, kiln_entry **ret_entry,
                                  size_t *ret_fill)
@@ -185,10 +220,11 @@ static kiln_status get_elsewhere(kiln_store *store, const kiln_key *key,
             continue;
         }
         kiln_entry *entry = NULL;
-        const kiln_status status = find_in(&chain->tiers[i], tier, key, &entry);
+        bool is_first_use = false;
+        const kiln_status status = find_in(&chain->tiers[i], tier, key, &entry, &is_first_use);
         if (status == KILN_OK) {
             count_damaged(chain, damaged);
-            *ret_fill = is_any_filled(chain, i) && !kilni_store_is_request(key) ? i : 0;
+            *ret_fill = fill_after(chain, i, key, is_first_use);
             *ret_entry = entry;
             return KILN_OK;
         }

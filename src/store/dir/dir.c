@@ -51,8 +51,10 @@ static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_ke
 static kiln_status dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
                            size_t *ret_fill)
 {
-    (void)ret_fill;
-    return layout_for(store, key)->get(store, key, ret_entry);
+    bool is_first_use = false;
+    const kiln_status status = layout_for(store, key)->get(store, key, ret_entry, &is_first_use);
+    *ret_fill = is_first_use;
+    return status;
 }
 
 static kiln_status dir_put(kiln_store *store, const kiln_entry *entry)

@@ -203,10 +203,14 @@ uint64_t kilni_dir_largest_file(const kilni_dir *dir);
 kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
                                 kiln_entry **ret_entry);
 
-/* Reads the entry of a key from an open file, which it closes, and records the use. Returns
- * KILN_MISS if the file holds the entry of a different key; else as kilni_dir_read_file. */
+/* Reads the entry of a key from an open file, which it closes, and records the use.
+ *
+ * @ret_first_use  set to true if this is the first use today, as far as uses are recorded;
+ *                 otherwise not changed
+ *
+ * Returns KILN_MISS if the file holds the entry of a different key; else as kilni_dir_read_file. */
 kiln_status kilni_dir_read_entry(const kilni_dir *dir, int file, const struct stat *stat,
-                                 const kiln_key *key, kiln_entry **ret_entry);
+                                 const kiln_key *key, kiln_entry **ret_entry, bool *ret_first_use);
 
 /* Returns the bytes that a file occupies on the disk. */
 uint64_t kilni_dir_disk_bytes(const struct stat *stat);
@@ -214,8 +218,9 @@ uint64_t kilni_dir_disk_bytes(const struct stat *stat);
 /* ---- last_use.c: when an entry was used ---- */
 
 /* Records a use: sets the file's mtime to the present time, unless it was last set less than the
- * store's interval ago, or the store is read-only. */
-void kilni_dir_record_use(const kilni_dir *dir, int file, const struct stat *stat);
+ * store's interval ago, or the store is read-only. Returns whether it was set, and for the first
+ * time today (UTC). */
+bool kilni_dir_record_use(const kilni_dir *dir, int file, const struct stat *stat);
 
 /* ---- temporary.c ---- */
 

@@ -175,7 +175,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
 }
 
 kiln_status kilni_dir_read_entry(const kilni_dir *dir, int file, const struct stat *stat,
-                                 const kiln_key *key, kiln_entry **ret_entry)
+                                 const kiln_key *key, kiln_entry **ret_entry, bool *ret_first_use)
 {
     kiln_entry *entry = NULL;
     kiln_status status = kilni_dir_read_file(dir, file, stat, &entry);
@@ -184,7 +184,7 @@ kiln_status kilni_dir_read_entry(const kilni_dir *dir, int file, const struct st
         status = KILN_MISS;
     }
     if (status == KILN_OK) {
-        kilni_dir_record_use(dir, file, stat);
+        *ret_first_use |= kilni_dir_record_use(dir, file, stat);
         *ret_entry = entry;
     }
     kilni_os()->close(file);

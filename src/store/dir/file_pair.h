@@ -114,7 +114,8 @@ kiln_status kilni_pair_compare_key(const kilni_dir *dir, int folder, uint32_t nu
 /* ---- file_pair_get.c, file_pair_put.c, file_pair_remove.c, file_pair_walk.c: the functions of
  * layout.h ---- */
 
-kiln_status kilni_pair_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+kiln_status kilni_pair_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                           bool *ret_first_use);
 kiln_status kilni_pair_contains(kiln_store *store, const kiln_key *key);
 kiln_status kilni_pair_put(kiln_store *store, const kiln_entry *entry);
 kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged);

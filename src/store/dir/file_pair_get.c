@@ -33,7 +33,7 @@ static kiln_status list_folder(kilni_dir *dir, const kiln_key *key, int *ret_fol
 }
 
 static kiln_status read_payload(kilni_dir *dir, int folder, uint32_t number, const kiln_key *key,
-                                kiln_entry **ret_entry)
+                                kiln_entry **ret_entry, bool *ret_first_use)
 {
     char name[KILNI_PAIR_NAME_SIZE];
     int file;
@@ -41,7 +41,7 @@ static kiln_status read_payload(kilni_dir *dir, int folder, uint32_t number, con
     kilni_pair_payload_name(dir, number, name);
     kiln_status status = kilni_dir_open_file(dir, folder, name, &file, &stat);
     if (status == KILN_OK) {
-        status = kilni_dir_read_entry(dir, file, &stat, key, ret_entry);
+        status = kilni_dir_read_entry(dir, file, &stat, key, ret_entry, ret_first_use);
     }
     if (status == KILN_E_DENIED) {
         kilni_store_warn(&dir->store, KILNI_WARNED_ENTRY,
@@ -53,7 +53,7 @@ static kiln_status read_payload(kilni_dir *dir, int folder, uint32_t number, con
 /* Searches a folder for the entry of a key. If several pairs have the key, damaged pairs and pairs
  * of a newer format are skipped. */
 static kiln_status search(kilni_dir *dir, int folder, const kilni_pair_list *list,
-                          const kiln_key *key, kiln_entry **ret_entry)
+                          const kiln_key *key, kiln_entry **ret_entry, bool *ret_first_use)
 {
     kiln_status first_failure = KILN_MISS;
     for (size_t i = 0; i < list->count; i++) {
@@ -63,7 +63,7 @@ static kiln_status search(kilni_dir *dir, int folder, const kilni_pair_list *lis
         }
         kiln_status status = kilni_pair_compare_key(dir, folder, slot->number, key);
         if (status == KILN_OK) {
-            status = read_payload(dir, folder, slot->number, key, ret_entry);
+            status = read_payload(dir, folder, slot->number, key, ret_entry, ret_first_use);
         }
         if (status == KILN_OK || status == KILN_E_NO_MEMORY) {
             return status;
@@ -75,7 +75,8 @@ static kiln_status search(kilni_dir *dir, int folder, const kilni_pair_list *lis
     return first_failure;
 }
 
-kiln_status kilni_pair_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+kiln_status kilni_pair_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                           bool *ret_first_use)
 {
     kilni_dir *dir = kilni_dir_of(store);
     int folder;
@@ -84,7 +85,7 @@ kiln_status kilni_pair_get(kiln_store *store, const kiln_key *key, kiln_entry **
     if (status != KILN_OK) {
         return status;
     }
-    status = search(dir, folder, &list, key, ret_entry);
+    status = search(dir, folder, &list, key, ret_entry, ret_first_use);
     kilni_pair_list_done(&list);
     kilni_os()->close(folder);
     return status;

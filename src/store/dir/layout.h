@@ -12,7 +12,9 @@
 typedef struct kilni_dir_layout {
     const struct kilni_pair_naming *naming; /* in layouts with pairs (file_pair.h); else NULL */
 
-    kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+    /* @ret_first_use  as kilni_dir_read_entry */
+    kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                       bool *ret_first_use);
     /* As in kilni_store_ops. NULL: an entry cannot be found by its digest. */
     kiln_status (*read_digest)(kiln_store *store, const kiln_digest *digest,
                                kiln_entry **ret_entry);

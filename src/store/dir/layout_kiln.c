@@ -43,7 +43,8 @@ static kiln_status open_in_shard(const kilni_dir *dir, unsigned shard, const cha
     return status;
 }
 
-static kiln_status kiln_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+static kiln_status kiln_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                            bool *ret_first_use)
 {
     kilni_dir *dir = kilni_dir_of(store);
     char path[KILNI_DIR_PATH_SIZE];
@@ -52,7 +53,7 @@ static kiln_status kiln_get(kiln_store *store, const kiln_key *key, kiln_entry *
     kilni_dir_path_of(key, path);
     kiln_status status = open_in_shard(dir, kilni_dir_shard_of(key), path, &file, &stat);
     if (status == KILN_OK) {
-        status = kilni_dir_read_entry(dir, file, &stat, key, ret_entry);
+        status = kilni_dir_read_entry(dir, file, &stat, key, ret_entry, ret_first_use);
     }
     if (status == KILN_E_DENIED) {
         kilni_store_warn(store, KILNI_WARNED_ENTRY,

@@ -441,6 +441,19 @@ static kiln_status redis_put_new(kilni_remote *remote, const char *name, const v
     return put(remote, &order, deadline_ns);
 }
 
+/* GT: the time of a value whose time is longer, or that has no time, stays. Only servers from Redis
+ * 7.0 on know it. */
+static kiln_status redis_keep(kilni_remote *remote, const char *name, uint64_t expire_ms,
+                              uint64_t deadline_ns)
+{
+    char expire[24];
+    snprintf(expire, sizeof expire, "%" PRIu64, expire_ms);
+    const kilni_resp_argument command[] = {ARGUMENT("PEXPIRE"), argument_of(name),
+                                           argument_of(expire), ARGUMENT("GT")};
+    int64_t is_longer;
+    return ask_number(remote, KILNI_REDIS_LANE_PUTS, command, 4, deadline_ns, &is_longer);
+}
+
 static kiln_status redis_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
     const kilni_resp_argument command[] = {ARGUMENT("UNLINK"), argument_of(name)};
@@ -515,6 +528,7 @@ const kilni_connector kiln_remote_connector = {
     .contains = redis_contains,
     .put = redis_put,
     .put_new = redis_put_new,
+    .keep = redis_keep,
     .remove = redis_remove,
     .list = redis_list,
     .lease = redis_lease,

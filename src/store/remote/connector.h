@@ -124,6 +124,12 @@ typedef struct kilni_connector {
      * KILN_EXISTS. NULL: this kind of server has no such operation. */
     kilni_remote_put_fn *put_new;
 
+    /* Makes the server keep a value for at least this time from now on, unless it has no end.
+     * Returns KILN_OK, even if there is no such value. NULL: this kind of server has no such
+     * operation. */
+    kiln_status (*keep)(kilni_remote *remote, const char *name, uint64_t expire_ms,
+                        uint64_t deadline_ns);
+
     /* Returns KILN_OK; KILN_MISS; KILN_E_READONLY. */
     kiln_status (*remove)(kilni_remote *remote, const char *name, uint64_t deadline_ns);
 

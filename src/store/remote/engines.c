@@ -76,6 +76,19 @@ static kiln_digest identity_of(const kilni_remote_server *server)
     return kilni_hasher_end(&hasher);
 }
 
+/* Returns a digest of where the server keeps its values. */
+static kiln_digest place_of(const kilni_remote_server *server)
+{
+    const uint32_t numbers[] = {server->port, server->database};
+    kilni_hasher hasher;
+    kilni_hasher_begin(&hasher);
+    add_text(&hasher, server->host);
+    add_text(&hasher, server->socket);
+    add_text(&hasher, server->path);
+    kilni_hasher_add(&hasher, numbers, sizeof numbers);
+    return kilni_hasher_end(&hasher);
+}
+
 static kiln_status load_and_open(const server_kind *kind, const char *name,
                                  kilni_remote_server *server, const kilni_store_options *options,
                                  kiln_store **ret_store, kiln_error *error)
@@ -96,12 +109,15 @@ static kiln_status load_and_open(const server_kind *kind, const char *name,
     server->certificate_file = options->certificate_file;
     server->key_file = options->certificate_key_file;
     const kiln_digest identity = identity_of(server);
-    char *state_path = kilni_remote_state_path(options, &identity);
+    const kiln_digest place = place_of(server);
+    char *state_path = kilni_remote_state_path(options, "server", &identity);
+    char *uses_path = kilni_remote_state_path(options, "uses", &place);
     server->state_file = state_path;
     const kiln_status opened =
         kilni_remote_open(name, connector, server, &kind->naming, options,
-                          kind->capabilities(options->flags), ret_store, error);
+                          kind->capabilities(options->flags), uses_path, ret_store, error);
     free(state_path);
+    free(uses_path);
     return opened;
 }
 

@@ -6,9 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <kiln/signature.h>
+
 #include "base/error.h"
 #include "entry/entry.h"
 #include "os/clock.h"
+#include "store/remote/daily_uses.h"
 #include "store/remote/read_ahead.h"
 #include "store/signing/signers.h"
 
@@ -28,6 +31,9 @@ typedef struct remote_store {
     kilni_remote *remote;
     const kilni_remote_naming *naming;
     char *name; /* of the server, in messages */
+    /* The uses of entries, so that the server keeps those that are used; NULL: the server keeps
+     * all, or is not told. */
+    kilni_daily_uses *uses;
 } remote_store;
 
 static remote_store *remote_of(kiln_store *store)
@@ -148,7 +154,7 @@ static kiln_status read_entry(kiln_store *store, const kiln_digest *digest, kiln
 static kiln_status remote_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
                               size_t *ret_fill)
 {
-    (void)ret_fill;
+    kilni_daily_uses *uses = remote_of(store)->uses;
     const kiln_digest digest = kiln_key_digest(key);
     kiln_entry *entry = NULL;
     const kiln_status status = read_entry(store, &digest, &entry);
@@ -159,6 +165,7 @@ static kiln_status remote_get(kiln_store *store, const kiln_key *key, kiln_entry
         kiln_entry_release(&entry);
         return KILN_MISS;
     }
+    *ret_fill = uses && !kilni_daily_uses_has(uses, &digest, kilni_clock_unix_s());
     *ret_entry = entry;
     return KILN_OK;
 }
@@ -263,6 +270,37 @@ static kiln_status remote_add_stats(kiln_store *store, const kiln_stats *delta)
 {
     (void)store, (void)delta;
     return KILN_E_READONLY;
+}
+
+/* ---- uses ---- */
+
+/* Whether the entry has a signature whose time is over. No reader of a server believes it, so the
+ * server need not keep it, even if a directory has a copy that is used. */
+static bool is_over(const kiln_entry *entry, int64_t now_s)
+{
+    kiln_signature signature = {.struct_size = sizeof signature};
+    return kiln_entry_get_signature(entry, &signature) == KILN_OK && signature.expires_s != 0 &&
+           signature.expires_s <= now_s;
+}
+
+/* Tells the server that an entry was used, unless it was told today. */
+static void remote_fill(kiln_store *store, size_t fill, const kiln_key *key,
+                        const kiln_entry *entry)
+{
+    (void)fill;
+    remote_store *self = remote_of(store);
+    const kiln_digest digest = kiln_key_digest(key);
+    const int64_t now_s = kilni_clock_unix_s();
+    char name[NAME_SIZE];
+    if (!self->uses || is_over(entry, now_s) ||
+        !kilni_daily_uses_claim(self->uses, &digest, now_s)) {
+        return;
+    }
+    name_of(self, &digest, name);
+    if (self->connector->keep(self->remote, name, store->options.expire_s * 1000,
+                              deadline_after(LOOKUP_NS)) == KILN_OK) {
+        kilni_daily_uses_note(self->uses, &digest, now_s);
+    }
 }
 
 /* ---- leases ---- */
@@ -542,6 +580,10 @@ static void remote_close(kiln_store *store)
 {
     remote_store *self = remote_of(store);
     self->connector->close(self->remote);
+    if (self->uses) {
+        free(self->uses->file);
+        free(self->uses);
+    }
     free(self->name);
     free(self);
 }
@@ -550,6 +592,7 @@ static void remote_close(kiln_store *store)
 static const kilni_store_ops remote_ops = {
     .close = remote_close,
     .get = remote_get,
+    .fill = remote_fill,
     .read_digest = read_entry,
     .put = remote_put,
     .remove = remote_remove,
@@ -566,10 +609,24 @@ static const kilni_store_ops remote_ops = {
     .outage = remote_outage,
 };
 
+/* Allocates what is needed to tell the server of uses, if that is wanted and possible. */
+static kiln_status begin_uses(remote_store *self, const char *file)
+{
+    if (self->store.options.expire_s == 0 || !(self->store.capabilities & KILNI_STORE_WRITABLE) ||
+        !self->connector->keep) {
+        return KILN_OK;
+    }
+    self->uses = calloc(1, sizeof *self->uses);
+    if (self->uses && file) {
+        self->uses->file = strdup(file);
+    }
+    return self->uses && (!file || self->uses->file) ? KILN_OK : KILN_E_NO_MEMORY;
+}
+
 kiln_status kilni_remote_open(const char *name, const kilni_connector *connector,
                               const kilni_remote_server *server, const kilni_remote_naming *naming,
                               const kilni_store_options *options, uint32_t capabilities,
-                              kiln_store **ret_store, kiln_error *error)
+                              const char *uses_file, kiln_store **ret_store, kiln_error *error)
 {
     remote_store *self = calloc(1, sizeof *self);
     char *copy = strdup(name);
@@ -591,6 +648,10 @@ kiln_status kilni_remote_open(const char *name, const kilni_connector *connector
     self->connector = connector;
     self->naming = naming;
     self->name = copy;
+    if (begin_uses(self, uses_file) != KILN_OK) {
+        remote_close(&self->store);
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
     *ret_store = &self->store;
     return KILN_OK;
 }

@@ -25,8 +25,10 @@ typedef struct kilni_remote_naming {
  *
  * @name    names the server in messages
  * @naming  must outlive the store
+ * @uses_file  the path of the file in which the processes of this machine share which entries were
+ *             used today; NULL: nothing is shared
  * Returns KILN_OK; KILN_E_NO_MEMORY; a status of the connector's open. */
 kiln_status kilni_remote_open(const char *name, const kilni_connector *connector,
                               const kilni_remote_server *server, const kilni_remote_naming *naming,
                               const kilni_store_options *options, uint32_t capabilities,
-                              kiln_store **ret_store, kiln_error *error);
+                              const char *uses_file, kiln_store **ret_store, kiln_error *error);

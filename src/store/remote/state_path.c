@@ -16,7 +16,8 @@ void kilni_remote_set_runtime_folder(const char *path)
     folder_of_tests = path;
 }
 
-char *kilni_remote_state_path(const kilni_store_options *options, const kiln_digest *identity)
+char *kilni_remote_state_path(const kilni_store_options *options, const char *kind,
+                              const kiln_digest *identity)
 {
     char runtime_folder[FOLDER_SIZE];
     char text[KILN_DIGEST_TEXT_SIZE];
@@ -28,5 +29,5 @@ char *kilni_remote_state_path(const kilni_store_options *options, const kiln_dig
         folder = folder_of_tests ? folder_of_tests : runtime_folder;
     }
     kiln_digest_format(identity, text);
-    return asprintf(&path, "%s/kiln-server-%.16s", folder, text) < 0 ? NULL : path;
+    return asprintf(&path, "%s/kiln-%s-%.16s", folder, kind, text) < 0 ? NULL : path;
 }

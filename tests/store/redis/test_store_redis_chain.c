@@ -4,6 +4,9 @@
  */
 #include "support/store_scene.h"
 
+#include <kiln/signature.h>
+
+#include "entry/entry.h"
 #include "os/clock.h"
 #include "store/remote/loader.h"
 #include "store/remote/state_path.h"
@@ -54,6 +57,50 @@ static int tear_down(void **state)
     redis_stop(&server);
     scratch_remove(scratch);
     return 0;
+}
+
+static const char *name_of(uint64_t number)
+{
+    static char name[64];
+    char text[KILN_DIGEST_TEXT_SIZE];
+    kiln_key *key = scratch_key(number);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_digest_format(&digest, text);
+    snprintf(name, sizeof name, "kiln:v1:{%s}", text);
+    kiln_key_release(&key);
+    return name;
+}
+
+/* Sends a command in which the name of an entry replaces %s. Returns the number that the server
+ * answers. */
+static long long ask_number(const char *format, uint64_t number)
+{
+    char command[512];
+    const char *at = strstr(format, "%s");
+    snprintf(command, sizeof command, "%.*s%s%s", (int)(at - format), format, name_of(number),
+             at + 2);
+    const char *reply = redis_say(&server, command);
+    assert_int_equal(reply[0], ':');
+    return atoll(reply + 1);
+}
+
+/* Returns how often the server has received a command. */
+static unsigned calls_of(const char *command)
+{
+    char field[64];
+    snprintf(field, sizeof field, "cmdstat_%s:calls=", command);
+    const char *found = strstr(redis_say(&server, "INFO commandstats"), field);
+    return found ? (unsigned)strtoul(found + strlen(field), NULL, 10) : 0;
+}
+
+/* Returns the path of an entry in the chain's directory. */
+static const char *local_path(const char *name, uint64_t number)
+{
+    static char path[SCRATCH_PATH_SIZE];
+    char directory[SCRATCH_DIRECTORY_SIZE + 16];
+    snprintf(directory, sizeof directory, "%s/%s", scratch, name);
+    scratch_entry_path(directory, number, path);
+    return path;
 }
 
 /* ---- what the tiers did ---- */
@@ -107,11 +154,149 @@ static void test_an_outage_is_reported(void **state)
     assert_true(server_tier.retry_ns < UINT64_C(60000000000));
 }
 
+/* ---- entries that are used stay ---- */
+
+#define DAY_MS 86400000LL
+
+/* Makes an entry's next use in the directory the first one today. */
+static void wait_until_tomorrow(const char *name, uint64_t number)
+{
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                      {.tv_sec = kilni_clock_unix_s() - 2 * 86400}};
+    assert_int_equal(utimensat(AT_FDCWD, local_path(name, number), times, 0), 0);
+}
+
+static void test_a_hit_on_the_server_keeps_an_entry(void **state)
+{
+    (void)state;
+    open_location(server_location("&expire=30"));
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    assert_int_equal(ask_number("PEXPIRE %s 3600000", 1), 1);
+    redis_say(&server, "CONFIG RESETSTAT");
+    open_chain("a", "&expire=30");
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_in_range(ask_number("PTTL %s", 1), 29 * DAY_MS, 30 * DAY_MS);
+    assert_int_equal(calls_of("pexpire"), 1);
+    /* A process that finds it there again on the same day does not tell the server. */
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(unlink(local_path("a", 1)), 0);
+        open_chain("a", "&expire=30");
+        assert_int_equal(scratch_get(store, 1), KILN_OK);
+    }
+    assert_int_equal(calls_of("get"), 4);
+    assert_int_equal(calls_of("pexpire"), 1);
+}
+
+static void test_a_hit_in_the_directory_keeps_an_entry(void **state)
+{
+    (void)state;
+    open_chain("a", "&expire=30");
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    assert_int_equal(ask_number("PEXPIRE %s 3600000", 1), 1);
+    redis_say(&server, "CONFIG RESETSTAT");
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(calls_of("pexpire"), 0); /* it was put today */
+    for (unsigned i = 0; i < 3; i++) {
+        wait_until_tomorrow("a", 1);
+        assert_int_equal(scratch_get(store, 1), KILN_OK);
+        assert_int_equal(scratch_get(store, 1), KILN_OK);
+    }
+    assert_int_equal(calls_of("get"), 0);
+    assert_int_equal(calls_of("pexpire"), 1);
+    assert_in_range(ask_number("PTTL %s", 1), 29 * DAY_MS, 30 * DAY_MS);
+}
+
+static void test_a_server_without_a_directory(void **state)
+{
+    (void)state;
+    open_location(server_location("&expire=30"));
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    assert_int_equal(ask_number("PEXPIRE %s 3600000", 1), 1);
+    redis_say(&server, "CONFIG RESETSTAT");
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(scratch_get(store, 1), KILN_OK);
+    }
+    assert_int_equal(calls_of("pexpire"), 1);
+    assert_in_range(ask_number("PTTL %s", 1), 29 * DAY_MS, 30 * DAY_MS);
+}
+
+/* Another machine's entry may live longer, or for ever. */
+static void test_no_life_is_shortened(void **state)
+{
+    (void)state;
+    open_location(server_location(""));
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    assert_int_equal(scratch_put(store, 2, 1000), KILN_OK);
+    assert_int_equal(ask_number("PEXPIRE %s 8640000000", 2), 1); /* 100 days */
+    open_chain("a", "&expire=30");
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    assert_int_equal(calls_of("pexpire"), 3);
+    assert_int_equal(ask_number("PTTL %s", 1), -1);
+    assert_in_range(ask_number("PTTL %s", 2), 99 * DAY_MS, 100 * DAY_MS);
+}
+
+static void test_who_does_not_keep_entries(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"", "&expire=0", "&expire=30&readonly=1",
+                                          "&expire=30&write=none"};
+    open_location(server_location("&expire=30"));
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%zu", i);
+        open_chain(name, options[i]);
+        assert_int_equal(scratch_get(store, 1), KILN_OK);
+        wait_until_tomorrow(name, 1);
+        assert_int_equal(scratch_get(store, 1), KILN_OK);
+    }
+    assert_int_equal(calls_of("pexpire"), 0);
+}
+
+/* A directory does not look at signatures, so it may have an entry whose signature is over. */
+static void test_a_signature_that_is_over_is_not_extended(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    kilni_secret_key secret = {.public_key.name = "team-1"};
+    const unsigned char seed[32] = {1};
+    kilni_secret_key_from_seed(seed, &secret);
+    for (unsigned is_over = 0; is_over < 2; is_over++) {
+        const int64_t now_s = kilni_clock_unix_s();
+        const kilni_entry_signer signer = {
+            .key = &secret, .now_s = now_s, .expires_s = is_over ? now_s - 10 : now_s + 1000};
+        const kilni_entry_form form = {.signer = &signer};
+        kiln_entry *plain = scratch_entry(is_over, 1000), *entry = NULL;
+        assert_int_equal(kilni_entry_prepare(plain, &form, &entry), KILN_OK);
+        open_location(server_location("&expire=30"));
+        assert_int_equal(scratch_put(store, is_over, 1000), KILN_OK);
+        assert_int_equal(ask_number("PEXPIRE %s 3600000", is_over), 1);
+        snprintf(path, sizeof path, "%s/a", scratch);
+        open_location(path);
+        assert_int_equal(kiln_store_put(store, entry), KILN_OK);
+        open_chain("a", "&expire=30");
+        wait_until_tomorrow("a", is_over);
+        assert_int_equal(scratch_get(store, is_over), KILN_OK);
+        assert_int_equal(ask_number("PTTL %s", is_over) > 3600000, !is_over);
+        kiln_entry_release(&entry);
+        kiln_entry_release(&plain);
+    }
+}
+
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_server_is_measured, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_outage_is_reported, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_hit_on_the_server_keeps_an_entry, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_hit_in_the_directory_keeps_an_entry, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_server_without_a_directory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_life_is_shortened, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_who_does_not_keep_entries, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_signature_that_is_over_is_not_extended, set_up,
+                                        tear_down),
     };
     if (count != 2) {
         return 2;
