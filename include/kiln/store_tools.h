@@ -53,6 +53,20 @@ KILN_API kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry);
  * for kiln_store_remove; KILN_E_READONLY; KILN_E_IO; KILN_E_INVALID. */
 KILN_API kiln_status kiln_item_remove(kiln_item *item);
 
+/* Moves a damaged entry on a server to a name under which no reader looks for it, so that it can be
+ * examined there. Reads and checks it again first, and moves only bytes that are damaged for every
+ * reader: an entry that is sound, of a newer format, or only not signed with a key that is trusted
+ * here, stays.
+ *
+ * Redis: the value becomes kiln:v1:{DIGEST}:damaged, in one step, and is removed after 30 days. S3:
+ * the object becomes kiln-v1-damaged/DIGEST; if a different process replaces it at the same moment,
+ * its entry may be lost.
+ *
+ * Returns KILN_OK; KILN_MISS: the item no longer exists, or was replaced meanwhile; KILN_EXISTS: it
+ * stays; KILN_E_UNSUPPORTED: the item is not on a server; KILN_E_READONLY; KILN_E_FULL;
+ * KILN_E_DENIED; KILN_E_IO; KILN_E_INVALID; KILN_E_NO_MEMORY. */
+KILN_API kiln_status kiln_item_quarantine(kiln_item *item);
+
 /* Receives an item. A result other than 0 ends the walk. */
 typedef int (*kiln_item_fn)(void *user, kiln_item *item);
 

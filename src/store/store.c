@@ -127,10 +127,7 @@ static void count_if_damaged(kiln_store *store, kiln_status status)
     }
 }
 
-/* Whether an entry's kind fits its key: a capture request must have a request's key, and no other
- * entry may have one. Listings find requests by key and show them by kind, so an entry whose kind
- * does not fit its key would be counted but not listed. */
-static bool has_kind_of_key(const kiln_entry *entry)
+bool kilni_store_has_kind_of_key(const kiln_entry *entry)
 {
     return (kiln_entry_kind_of(entry) == KILN_ENTRY_REQUEST) ==
            kilni_store_is_request(kiln_entry_key(entry));
@@ -140,7 +137,7 @@ static bool has_kind_of_key(const kiln_entry *entry)
  * entry. Returns the status for the caller. */
 static kiln_status hand_out(kiln_status status, kiln_entry *found, kiln_entry **ret_entry)
 {
-    if (status == KILN_OK && !has_kind_of_key(found)) {
+    if (status == KILN_OK && !kilni_store_has_kind_of_key(found)) {
         kiln_entry_release(&found);
         return KILN_E_CORRUPT;
     }
@@ -249,7 +246,7 @@ static void leave_file_limit(void *unused)
 
 kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
 {
-    if (!entry || !has_kind_of_key(entry)) {
+    if (!entry || !kilni_store_has_kind_of_key(entry)) {
         return KILN_E_INVALID;
     }
     if (!store) {
@@ -340,6 +337,18 @@ kiln_status kiln_item_remove(kiln_item *item)
         return KILN_E_INVALID;
     }
     return is_writable(item->store) ? item->store->ops->item_remove(item) : KILN_E_READONLY;
+}
+
+kiln_status kiln_item_quarantine(kiln_item *item)
+{
+    if (!item) {
+        return KILN_E_INVALID;
+    }
+    if (!is_writable(item->store)) {
+        return KILN_E_READONLY;
+    }
+    return item->store->ops->item_quarantine ? item->store->ops->item_quarantine(item)
+                                             : KILN_E_UNSUPPORTED;
 }
 
 kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user)

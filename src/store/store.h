@@ -114,6 +114,8 @@ typedef struct kilni_store_ops {
     kiln_status (*item_info)(kiln_item *item, kiln_item_info *ret_info);
     kiln_status (*item_read)(kiln_item *item, kiln_entry **ret_entry);
     kiln_status (*item_remove)(kiln_item *item);
+    /* NULL: KILN_E_UNSUPPORTED. The store is writable. */
+    kiln_status (*item_quarantine)(kiln_item *item);
     kiln_status (*stat)(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat);
     kiln_status (*add_stats)(kiln_store *store, const kiln_stats *delta);
     /* NULL: KILN_E_UNSUPPORTED. The store is writable, or the trim is a dry run. */
@@ -168,6 +170,11 @@ struct kiln_lease {
 struct kiln_item {
     kiln_store *store;
 };
+
+/* Whether an entry's kind fits its key: a capture request must have a request's key, and no other
+ * entry may have one. Listings find requests by key and show them by kind, so an entry whose kind
+ * does not fit its key would be counted but not listed. */
+bool kilni_store_has_kind_of_key(const kiln_entry *entry);
 
 /* Whether a key is that of a capture request. Requests are stored like entries, but not counted as
  * entries. */

@@ -476,6 +476,7 @@ static const kilni_store_ops chain_ops = {
     .item_info = kilni_chain_item_info,
     .item_read = kilni_chain_item_read,
     .item_remove = kilni_chain_item_remove,
+    .item_quarantine = kilni_chain_item_quarantine,
     .stat = chain_stat,
     .add_stats = chain_add_stats,
     .trim = chain_trim,

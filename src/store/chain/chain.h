@@ -38,6 +38,7 @@ kiln_status kilni_chain_each_request(kiln_store *store, kiln_item_fn visit, void
 kiln_status kilni_chain_item_info(kiln_item *item, kiln_item_info *ret_info);
 kiln_status kilni_chain_item_read(kiln_item *item, kiln_entry **ret_entry);
 kiln_status kilni_chain_item_remove(kiln_item *item);
+kiln_status kilni_chain_item_quarantine(kiln_item *item);
 
 /* ---- report.c: what the tiers did ---- */
 

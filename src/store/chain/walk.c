@@ -121,6 +121,14 @@ kiln_status kilni_chain_item_remove(kiln_item *item)
     return status;
 }
 
+kiln_status kilni_chain_item_quarantine(kiln_item *item)
+{
+    const chain_item *self = (const chain_item *)item;
+    kilni_chain *chain = (kilni_chain *)item->store;
+    return kilni_tier_is_written(&chain->tiers[self->tier]) ? kiln_item_quarantine(self->copy)
+                                                            : KILN_E_READONLY;
+}
+
 /* ---- walks ---- */
 
 typedef kiln_status walk_fn(kiln_store *store, kiln_item_fn visit, void *user);

@@ -463,6 +463,25 @@ static kiln_status redis_remove(kilni_remote *remote, const char *name, uint64_t
     return status == KILN_OK && count == 0 ? KILN_MISS : status;
 }
 
+/* The first command makes room, so that the second one succeeds even if the server is full. */
+static const char move_script[] =
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
+    "redis.call('UNLINK', KEYS[1]) redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2]) return 1";
+
+static kiln_status redis_move(kilni_remote *remote, const char *name, const char *new_name,
+                              kilni_remote_bytes value, uint64_t expire_ms, uint64_t deadline_ns)
+{
+    char expire[24];
+    snprintf(expire, sizeof expire, "%" PRIu64, expire_ms);
+    const kilni_resp_argument command[] = {
+        ARGUMENT("EVAL"),      ARGUMENT(move_script),    ARGUMENT("2"),      argument_of(name),
+        argument_of(new_name), {value.data, value.size}, argument_of(expire)};
+    int64_t is_moved = 0;
+    const kiln_status status =
+        ask_number(remote, KILNI_REDIS_LANE_PUTS, command, 7, deadline_ns, &is_moved);
+    return status == KILN_OK && is_moved != 1 ? KILN_MISS : status;
+}
+
 static kiln_status redis_lease(kilni_remote *remote, const char *name, uint64_t deadline_ns,
                                kilni_remote_lease **ret_lease)
 {
@@ -530,6 +549,7 @@ const kilni_connector kiln_remote_connector = {
     .put_new = redis_put_new,
     .keep = redis_keep,
     .remove = redis_remove,
+    .move = redis_move,
     .list = redis_list,
     .lease = redis_lease,
     .lease_is_of_miss = kilni_redis_lease_is_of_miss,

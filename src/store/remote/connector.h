@@ -133,6 +133,14 @@ typedef struct kilni_connector {
     /* Returns KILN_OK; KILN_MISS; KILN_E_READONLY. */
     kiln_status (*remove)(kilni_remote *remote, const char *name, uint64_t deadline_ns);
 
+    /* Moves a value to a different name, in one step, if it consists of exactly these bytes. The
+     * server removes it there after @expire_ms. Returns KILN_OK; KILN_MISS: the value is a
+     * different one, or does not exist; KILN_E_FULL; KILN_E_READONLY. NULL: this kind of server has
+     * no such operation.
+     */
+    kiln_status (*move)(kilni_remote *remote, const char *name, const char *new_name,
+                        kilni_remote_bytes value, uint64_t expire_ms, uint64_t deadline_ns);
+
     /* Visits some of the names that begin with @prefix. A name may be visited more than once.
      *
      * @cursor  [in, out] "" begins the listing; the call sets it to "" after the last names

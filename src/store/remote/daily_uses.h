@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which entries of a server were used today (UTC), so that the server is told of a use at most once
+ * Which entries of a server were used today (UTC), so that each use is reported to it at most once
  * a day. The processes of a machine share this in a small file. Each entry has one bit, which it
  * shares with others; which ones these are changes every day. So at most the report of a use is
  * missing on a day.

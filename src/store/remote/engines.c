@@ -41,7 +41,8 @@ static uint32_t capabilities_of(uint32_t flags)
 }
 
 /* Because of the braces, a cluster keeps an entry and its lease on the same node. */
-static const server_kind redis_kind = {KILNI_REDIS_CONNECTOR, {"kiln:v1:{", "}"}, capabilities_of};
+static const server_kind redis_kind = {
+    KILNI_REDIS_CONNECTOR, {"kiln:v1:{", "}", "kiln:v1:{", "}:damaged"}, capabilities_of};
 
 static void add_text(kilni_hasher *hasher, const char *text)
 {
@@ -237,7 +238,7 @@ const kilni_store_engine kilni_redis_socket_engine = {
 /* ---- http://[USER@]HOST[:PORT][/PATH], and https:// for encrypted connections ---- */
 
 static const server_kind http_kind = {
-    KILNI_HTTP_CONNECTOR, {"kiln-v1/", ""}, capabilities_without_leases};
+    KILNI_HTTP_CONNECTOR, {"kiln-v1/", "", "kiln-v1-damaged/", ""}, capabilities_without_leases};
 
 static const char *const http_options[] = {
     "secret-key-file", "valid", "readonly",      "write",      "key-file",
@@ -306,7 +307,7 @@ const kilni_store_engine kilni_https_engine = {
 #define USUAL_REGION "us-east-1"
 
 static const server_kind s3_kind = {
-    KILNI_S3_CONNECTOR, {"kiln-v1/", ""}, capabilities_without_leases};
+    KILNI_S3_CONNECTOR, {"kiln-v1/", "", "kiln-v1-damaged/", ""}, capabilities_without_leases};
 
 static const char *const s3_options[] = {
     "secret-key-file", "valid",  "readonly",         "write", "key-file", "max-entry", "trust",

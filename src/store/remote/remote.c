@@ -15,11 +15,14 @@
 #include "store/remote/read_ahead.h"
 #include "store/signing/signers.h"
 
-#define NAME_SIZE (16u + KILN_DIGEST_TEXT_SIZE)
+#define NAME_SIZE (24u + KILN_DIGEST_TEXT_SIZE)
 
 /* How long a call may take in all. If a server sends nothing, the call ends much earlier. */
 #define LOOKUP_NS UINT64_C(3000000000)
 #define WRITE_NS UINT64_C(10000000000)
+
+/* How long a server keeps damaged entries that were moved away. */
+#define DAMAGED_MS (UINT64_C(30) * 24 * 3600 * 1000)
 
 /* How long to wait before asking again for a lease that a different holder has. */
 #define PAUSE_MIN_NS UINT64_C(20000000)
@@ -442,6 +445,76 @@ static kiln_status remote_item_remove(kiln_item *item)
     return remove_digest(remote_of(item->store), &((remote_item *)item)->digest);
 }
 
+/* Whether bytes that the server sent for a digest are damaged for every reader: they are no entry,
+ * or not that of this digest. An entry that is only not signed with a key that this machine trusts
+ * may be right for others, and an entry of a newer format is right for newer versions. */
+static kiln_status judge(const remote_store *self, kilni_remote_bytes bytes,
+                         const kiln_digest *digest)
+{
+    kilni_remote_bytes copy = {.data = malloc(bytes.size > 0 ? bytes.size : 1), .size = bytes.size};
+    kiln_entry *entry = NULL;
+    if (!copy.data) {
+        return KILN_E_NO_MEMORY;
+    }
+    memcpy(copy.data, bytes.data, bytes.size);
+    kiln_status status = adopt(self, copy, digest, &entry);
+    if (status == KILN_OK && !kilni_store_has_kind_of_key(entry)) {
+        status = KILN_E_CORRUPT;
+    }
+    kiln_entry_release(&entry);
+    return status == KILN_E_NO_MEMORY || status == KILN_E_CORRUPT ? status : KILN_OK;
+}
+
+/* Moves a value on a server that cannot do it in one step. A put by a different process between the
+ * second look and the removal would be lost. */
+static kiln_status move_in_steps(remote_store *self, const char *name, const char *new_name,
+                                 kilni_remote_bytes value)
+{
+    kilni_remote_bytes now = {0};
+    kiln_status status = self->connector->put(self->remote, new_name, value.data, value.size,
+                                              DAMAGED_MS, deadline_after(WRITE_NS));
+    if (status == KILN_OK) {
+        status = self->connector->get(self->remote, name, self->store.options.max_entry_bytes,
+                                      deadline_after(LOOKUP_NS), &now);
+    }
+    const bool is_same = status == KILN_OK && now.size == value.size &&
+                         memcmp(now.data, value.data, value.size) == 0;
+    free(now.data);
+    if (status == KILN_OK && is_same) {
+        return self->connector->remove(self->remote, name, deadline_after(WRITE_NS));
+    }
+    return status == KILN_OK || status == KILN_E_TOO_LARGE ? KILN_MISS : status;
+}
+
+static kiln_status remote_item_quarantine(kiln_item *item)
+{
+    remote_store *self = remote_of(item->store);
+    const kiln_digest *digest = &((const remote_item *)item)->digest;
+    char name[NAME_SIZE], new_name[NAME_SIZE], text[KILN_DIGEST_TEXT_SIZE];
+    kilni_remote_bytes bytes = {0};
+    name_of(self, digest, name);
+    kiln_digest_format(digest, text);
+    snprintf(new_name, sizeof new_name, "%s%s%s", self->naming->damaged_before, text,
+             self->naming->damaged_behind);
+    kiln_status status =
+        self->connector->get(self->remote, name, item->store->options.max_entry_bytes,
+                             deadline_after(LOOKUP_NS), &bytes);
+    if (status != KILN_OK) {
+        return status == KILN_E_TOO_LARGE ? KILN_EXISTS : note(self, status);
+    }
+    status = judge(self, bytes, digest);
+    if (status == KILN_E_CORRUPT) {
+        status = self->connector->move ? self->connector->move(self->remote, name, new_name, bytes,
+                                                               DAMAGED_MS, deadline_after(WRITE_NS))
+                                       : move_in_steps(self, name, new_name, bytes);
+        status = note(self, status);
+    } else if (status == KILN_OK) {
+        status = KILN_EXISTS;
+    }
+    free(bytes.data);
+    return status;
+}
+
 /* The digests of one page of a listing. */
 typedef struct name_page {
     const kilni_remote_naming *naming;
@@ -604,6 +677,7 @@ static const kilni_store_ops remote_ops = {
     .item_info = remote_item_info,
     .item_read = remote_item_read,
     .item_remove = remote_item_remove,
+    .item_quarantine = remote_item_quarantine,
     .stat = remote_stat,
     .add_stats = remote_add_stats,
     .outage = remote_outage,

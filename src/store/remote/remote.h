@@ -19,6 +19,9 @@ extern const kilni_store_engine kilni_s3_engine;           /* s3: */
  * same naming. */
 typedef struct kilni_remote_naming {
     const char *before, *behind; /* together at most 16 characters */
+    /* The same for a damaged entry that was moved away; together at most 24 characters. No list of
+     * the names of entries has these names. */
+    const char *damaged_before, *damaged_behind;
 } kilni_remote_naming;
 
 /* Opens a store on a server, which is not contacted yet.

@@ -284,6 +284,109 @@ static void test_a_signature_that_is_over_is_not_extended(void **state)
     }
 }
 
+/* ---- unfit entries ---- */
+
+/* Returns the value of an entry on the server, by a hash. */
+static char *value_hash(uint64_t number)
+{
+    static char hash[64];
+    char command[256];
+    snprintf(command, sizeof command, "EVAL \"return redis.sha1hex(redis.call('GET','%s'))\" 0",
+             name_of(number));
+    snprintf(hash, sizeof hash, "%s", redis_say(&server, command));
+    return hash;
+}
+
+/* If a device refuses an entry, this machine forgets it, and the others keep it. */
+static void test_a_refused_entry_goes_from_this_machine_only(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    kiln_entry *entry = NULL;
+    char before[64];
+    open_location(server_location(""));
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    snprintf(before, sizeof before, "%s", value_hash(1));
+    open_chain("a", "");
+    assert_int_equal(kiln_store_get(store, key, &entry), KILN_OK);
+    assert_int_equal(access(local_path("a", 1), F_OK), 0);
+    kiln_entry_release(&entry);
+    assert_int_equal(kiln_store_get(store, key, &entry), KILN_OK);
+    assert_int_equal(kilni_store_remove_judged(store, key, entry), KILN_OK);
+    assert_int_equal(access(local_path("a", 1), F_OK), -1);
+    assert_string_equal(value_hash(1), before);
+    kiln_entry_release(&entry);
+    kiln_key_release(&key);
+}
+
+/* What happens to an entry after a check has found it damaged, and before it is moved. */
+typedef struct interruption {
+    const char *command; /* in which the entry's name replaces %s */
+    kiln_status expected;
+    unsigned count;
+} interruption;
+
+static void interrupt(void *user, kiln_item *item, kiln_status status, const char *why)
+{
+    interruption *work = user;
+    char command[512];
+    if (status == KILN_OK) {
+        return;
+    }
+    assert_int_equal(status, KILN_E_CORRUPT);
+    assert_non_null(why);
+    const char *at = strstr(work->command, "%s");
+    snprintf(command, sizeof command, "%.*s%s%s", (int)(at - work->command), work->command,
+             name_of(1), at + 2);
+    redis_say(&server, command);
+    assert_int_equal(kiln_item_quarantine(item), work->expected);
+    work->count++;
+}
+
+static void test_an_entry_that_was_replaced_is_not_moved(void **state)
+{
+    (void)state;
+    interruption cases[] = {{"RENAME good %s", KILN_EXISTS, 0}, {"DEL %s", KILN_MISS, 0}};
+    char command[256];
+    open_location(server_location(""));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        kiln_verify_report report = {.struct_size = sizeof report};
+        assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+        snprintf(command, sizeof command, "COPY %s good REPLACE", name_of(1));
+        assert_string_equal(redis_say(&server, command), ":1\r\n");
+        ask_number("SETRANGE %s 300 damage", 1);
+        assert_int_equal(kiln_store_verify(store, interrupt, &cases[i], &report), KILN_OK);
+        assert_int_equal(cases[i].count, 1);
+        assert_int_equal(scratch_get(store, 1), i == 0 ? KILN_OK : KILN_MISS);
+        assert_int_equal(ask_number("EXISTS %s:damaged", 1), 0);
+    }
+}
+
+/* The server itself compares the value with the one that was found damaged. */
+static void test_only_the_damaged_bytes_are_moved(void **state)
+{
+    (void)state;
+    const kilni_connector *connector;
+    kilni_remote_server described = {.host = "127.0.0.1", .port = (uint16_t)server.port};
+    kilni_remote *remote;
+    unsigned char bytes[] = "old";
+    const kilni_remote_bytes value = {.data = bytes, .size = 3};
+    const uint64_t deadline_ns = kilni_clock_ns() + UINT64_C(30000000000);
+    assert_int_equal(kilni_remote_load(KILNI_REDIS_CONNECTOR, &connector, NULL), KILN_OK);
+    assert_int_equal(connector->open(&described, &remote, NULL), KILN_OK);
+    assert_int_equal(connector->move(remote, "a", "b", value, 1000000, deadline_ns), KILN_MISS);
+    redis_say(&server, "SET a new");
+    assert_int_equal(connector->move(remote, "a", "b", value, 1000000, deadline_ns), KILN_MISS);
+    assert_string_equal(redis_say(&server, "EXISTS a b"), ":1\r\n");
+    /* A server that is full moves it all the same. */
+    redis_say(&server, "SET a old");
+    redis_say(&server, "CONFIG SET maxmemory 100kb");
+    assert_int_equal(connector->move(remote, "a", "b", value, 1000000, deadline_ns), KILN_OK);
+    assert_string_equal(redis_say(&server, "EXISTS a"), ":0\r\n");
+    assert_string_equal(redis_say(&server, "GET b"), "$3\r\nold\r\n");
+    connector->close(remote);
+}
+
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +400,11 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_who_does_not_keep_entries, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_signature_that_is_over_is_not_extended, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_refused_entry_goes_from_this_machine_only, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_an_entry_that_was_replaced_is_not_moved, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_only_the_damaged_bytes_are_moved, set_up, tear_down),
     };
     if (count != 2) {
         return 2;

@@ -118,6 +118,60 @@ class Commands(FleetTest):
         self.assertEqual(report["removed"], 1)
         self.assertEqual(len(self.server.names()), 2)
 
+    def test_quarantine(self):
+        matmul, saxpy = (self.server.name_of(self.digests[name]) for name in ("matmul", "saxpy"))
+        sound = self.server.say("GET", saxpy)
+        self.server.say("SETRANGE", matmul, 300, "damage")
+        damaged = self.server.say("GET", matmul)
+        self.server.say("SET", self.server.name_of("0" * 32), sound)  # another entry's name
+        self.server.say("SETRANGE", saxpy, 8, b"\x02")  # a newer format
+        newer = self.server.say("GET", saxpy)
+        report = self.kiln_json("verify", "--quarantine")
+        self.assertEqual((report["corrupt"], report["quarantined"], report["newer"]), (2, 2, 1))
+        self.assertEqual(self.server.say("GET", matmul + ":damaged"), damaged)
+        self.assertEqual(self.server.say("GET", self.server.name_of("0" * 32) + ":damaged"), sound)
+        self.assertGreater(self.server.say("TTL", matmul + ":damaged"), 29 * 86400)
+        self.assertIsNone(self.server.say("GET", matmul))
+        self.assertEqual(self.server.say("GET", saxpy), newer)
+        report = self.kiln_json("verify", "--quarantine")
+        self.assertEqual((report["checked"], report["quarantined"]), (2, 0))
+        self.assertEqual(len(self.listed("--all")), 2)
+
+    def test_quarantine_keeps_what_is_right_for_others(self):
+        """A machine with a different key can't believe these entries, and leaves them."""
+        before = {name: self.server.say("GET", name) for name in self.server.names()}
+        location = self.server.location(f"key-file={self.make_key_file()}")
+        report = self.kiln_json("verify", "--quarantine", "--dir", location, expect=5)
+        self.assertEqual((report["unauthenticated"], report["quarantined"]), (3, 0))
+        self.assertEqual(before, {name: self.server.say("GET", name)
+                                  for name in self.server.names()})
+
+    def test_quarantine_where_it_is_not_allowed(self):
+        self.server.say("SETRANGE", self.server.name_of(self.digests["matmul"]), 300, "damage")
+        before = self.server.names()
+        readonly = self.server.location("trust=any&readonly=1")
+        for location in (readonly, f"{self.cache}|{readonly}"):
+            result = self.kiln("verify", "--quarantine", "--dir", location, expect=5)
+            self.assertIn(b"reading only", result.stderr)
+        self.assertEqual(self.server.names(), before)
+        self.kiln("verify", "--quarantine", "--repair", "--yes", expect=2)
+
+    def test_quarantine_in_a_chain(self):
+        """A sound copy in the directory doesn't hide the damaged one on the server."""
+        name = self.server.name_of(self.digests["matmul"])
+        self.server.say("SETRANGE", name, 300, "damage")
+        chain = f"{self.cache}|{self.there}"
+        report = self.kiln_json("verify", "--quarantine", "--dir", chain)
+        self.assertEqual((report["corrupt"], report["quarantined"]), (1, 1))
+        self.assertIn((name + ":damaged").encode(), self.server.names())
+        path = os.path.join(self.cache, "v1", self.digests["matmul"][:2], self.digests["matmul"])
+        with open(path, "r+b") as file:
+            file.seek(300)
+            file.write(b"damage")
+        result = self.kiln("verify", "--quarantine", "--dir", chain, expect=5)
+        self.assertIn(b"--repair", result.stderr)
+        self.assertTrue(os.path.exists(path))
+
     def test_rm_and_clear(self):
         self.assertEqual(self.kiln_json("rm", self.digests["saxpy"])["removed"], 1)
         self.assertNotIn("saxpy", self.names(self.there))

@@ -21,7 +21,7 @@
 #include "walk.h"
 
 static const char usage[] =
-    "Usage: kiln verify [--dir DIR] [--key-file FILE] [--repair [--yes]] [--json]\n"
+    "Usage: kiln verify [--dir DIR] [--key-file FILE] [--repair [--yes] | --quarantine] [--json]\n"
     "       kiln verify --layout dpcpp [--dir DIR] [--repair] [--yes] [--grace SECONDS] [--json]\n"
     "\n"
     "Reads and checks every entry, and names each damaged one. Nothing has to be removed: a\n"
@@ -32,12 +32,16 @@ static const char usage[] =
     "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
     "  --repair         remove damaged entries, after asking; with --layout, print what would be\n"
     "                   repaired, and with --yes, repair it\n"
+    "  --quarantine     move damaged entries on servers to names under which no program looks for "
+    "them\n"
     "  --yes            don't ask; required if stdin is not a terminal\n"
     "  --grace SECONDS  the age from which a lock counts as abandoned; default: 600\n"
     "  --json           one JSON object\n";
 
 typedef struct verification {
     kiln_verify_report report;
+    bool quarantines;
+    uint64_t quarantined;
     uint64_t unreadable; /* how many of the report's corrupt entries could not be read */
     char (*damaged)[KILN_DIGEST_TEXT_SIZE];
     size_t damaged_count, capacity;
@@ -70,6 +74,17 @@ static void report_item(const kiln_item_info *info, const char *why)
     }
 }
 
+static void quarantine(verification *work, kiln_item *item, const kiln_item_info *info)
+{
+    const kiln_status status = kiln_item_quarantine(item);
+    work->quarantined += status == KILN_OK;
+    if (status != KILN_OK && status != KILN_MISS && status != KILN_EXISTS) {
+        report_item(info, status == KILN_E_UNSUPPORTED
+                              ? "not moved, since it is not on a server: --repair removes it"
+                              : kiln_status_text(status));
+    }
+}
+
 static void take_result(void *user, kiln_item *item, kiln_status status, const char *why)
 {
     verification *work = user;
@@ -82,6 +97,9 @@ static void take_result(void *user, kiln_item *item, kiln_status status, const c
     report_item(&info, why);
     if (status == KILN_E_CORRUPT) {
         add_damaged(work, &info.digest);
+        if (work->quarantines) {
+            quarantine(work, item, &info);
+        }
     }
 }
 
@@ -140,6 +158,9 @@ static void print_report(const verification *work, uint64_t corrupt, bool is_com
         json_add(object, "corrupt", json_number(corrupt));
         json_add(object, "newer", json_number(report->newer));
         json_add(object, "removed", json_number(report->removed));
+        if (work->quarantines) {
+            json_add(object, "quarantined", json_number(work->quarantined));
+        }
         json_add(object, "unauthenticated", json_number(report->unauthenticated));
         json_add(object, "unreadable", json_number(work->unreadable));
         json_add(object, "complete", json_boolean(is_complete));
@@ -157,6 +178,9 @@ static void print_report(const verification *work, uint64_t corrupt, bool is_com
     }
     if (report->removed > 0) {
         printf("; %" PRIu64 " removed", report->removed);
+    }
+    if (work->quarantined > 0) {
+        printf("; %" PRIu64 " moved to quarantine", work->quarantined);
     }
     if (!is_complete) {
         printf("; not everything was checked");
@@ -180,9 +204,10 @@ static kiln_status check(const cache_directory *directory, verification *work)
     return status;
 }
 
-static int verify(const cache_directory *directory, bool repairs, bool yes, bool json)
+static int verify(const cache_directory *directory, bool repairs, bool quarantines, bool yes,
+                  bool json)
 {
-    verification work = {.report.struct_size = sizeof work.report};
+    verification work = {.report.struct_size = sizeof work.report, .quarantines = quarantines};
     kiln_status status = check(directory, &work);
     const bool is_complete = status == KILN_OK;
     const kiln_status repaired = repairs ? repair(directory->store, &work, yes) : KILN_OK;
@@ -196,7 +221,7 @@ static int verify(const cache_directory *directory, bool repairs, bool yes, bool
     if (status != KILN_OK) {
         return exit_code_of(status);
     }
-    if (corrupt > work.report.removed || work.report.unauthenticated > 0) {
+    if (corrupt > work.report.removed + work.quarantined || work.report.unauthenticated > 0) {
         return EXIT_DAMAGED;
     }
     return work.unreadable > 0 ? EXIT_IO : EXIT_OK;
@@ -205,12 +230,14 @@ static int verify(const cache_directory *directory, bool repairs, bool yes, bool
 int cmd_verify(int argc, char **argv)
 {
     bool repairs = false;
+    bool quarantines = false;
     const char *layout = NULL;
     dpcpp_permission permission = {0};
     command_line line = {
         .usage = usage,
         .options = {{.name = "layout", .text = &layout},
                     {.name = "repair", .flag = &repairs},
+                    {.name = "quarantine", .flag = &quarantines},
                     {.name = "yes", .flag = &permission.yes},
                     {.name = "grace", .text = &permission.grace}},
     };
@@ -218,6 +245,9 @@ int cmd_verify(int argc, char **argv)
     const bool yes = permission.yes;
     if (yes && !repairs) {
         options_wrong(argv[0], "--yes requires --repair");
+    }
+    if (quarantines && (repairs || layout != NULL)) {
+        options_wrong(argv[0], "--quarantine excludes --repair and --layout");
     }
     if (layout != NULL) {
         const dpcpp_request request = {argv[0], layout, line.directory, line.json};
@@ -229,7 +259,9 @@ int cmd_verify(int argc, char **argv)
     if (repairs && !yes && !isatty(STDIN_FILENO)) {
         options_wrong(argv[0], "stdin is not a terminal, so this command cannot ask: give --yes");
     }
-    owned_directory directory = directory_open(line.directory, repairs ? 0 : KILN_STORE_READONLY);
-    return other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND
-                                            : verify(&directory, repairs, yes, line.json);
+    owned_directory directory =
+        directory_open(line.directory, repairs || quarantines ? 0 : KILN_STORE_READONLY);
+    return other_layout_has_all(&directory)
+               ? EXIT_NOTHING_FOUND
+               : verify(&directory, repairs, quarantines, yes, line.json);
 }
