@@ -106,6 +106,9 @@ typedef struct kilni_store_ops {
     kiln_status (*lease)(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
                          kiln_lease **ret_lease);
     void (*lease_release)(kiln_lease *lease);
+    /* The next get of the key must ask the server, even if it has just denied to have the key's
+     * entry. NULL: every get asks. */
+    void (*forget_miss)(kiln_store *store, const kiln_key *key);
     kiln_status (*each)(kiln_store *store, kiln_item_fn visit, void *user);
     /* As each, but visits everything that is stored: in a chain also the copies that a look-up does
      * not reach. NULL: the store has no such copies. */

@@ -52,6 +52,18 @@ static kiln_status take(kilni_chain *chain, const kiln_key *key, uint64_t wait_n
     return machine;
 }
 
+/* While this process waited, the last holder of the lease may have put the entry onto a server,
+ * even if that server has no leases. */
+static void forget_misses(kilni_chain *chain, const kiln_key *key)
+{
+    for (size_t i = 0; i < chain->count; i++) {
+        kiln_store *tier = kilni_tier_peek(&chain->tiers[i]);
+        if (tier && tier->ops->forget_miss) {
+            tier->ops->forget_miss(tier, key);
+        }
+    }
+}
+
 kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
                               kiln_lease **ret_lease)
 {
@@ -61,6 +73,7 @@ kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t w
     }
     lease->lease.ops = store->ops;
     const kiln_status status = take((kilni_chain *)store, key, wait_ns, lease);
+    forget_misses((kilni_chain *)store, key);
     if (status != KILN_OK) {
         kilni_chain_lease_release(&lease->lease);
         return status;

@@ -21,24 +21,23 @@ static void add(kilni_tier_counts *counts, unsigned counter, uint64_t value)
     atomic_fetch_add_explicit(&counts->values[counter], value, memory_order_relaxed);
 }
 
-/* Two classes for each power of two of microseconds. */
+/* An answer that takes less time does not come from a server. */
+#define SHORTEST_NS 2000u
+
+/* Two classes for each power of two of microseconds, from the first power on. */
 static unsigned class_of(uint64_t duration_ns)
 {
     const uint64_t us = duration_ns / 1000;
-    if (us < 2) {
-        return 0;
-    }
     const unsigned power = 63u - (unsigned)__builtin_clzll(us);
-    const unsigned number = 2 * power - 1 + (unsigned)(us >> (power - 1) & 1);
+    const unsigned number = 2 * (power - 1) + (unsigned)(us >> (power - 1) & 1);
     return number < KILNI_TIER_DURATION_CLASSES ? number : KILNI_TIER_DURATION_CLASSES - 1;
 }
 
 /* Returns where a class begins, in microseconds. */
 static uint64_t beginning_of(unsigned number)
 {
-    const unsigned power = (number + 1) / 2;
-    const uint64_t whole = UINT64_C(1) << power;
-    return number == 0 ? 0 : (number + 1) % 2 == 0 ? whole : whole + whole / 2;
+    const uint64_t whole = UINT64_C(2) << (number / 2);
+    return number % 2 == 0 ? whole : whole + whole / 2;
 }
 
 void kilni_tier_counts_note_fault(kilni_tier_counts *counts, kiln_status status)
@@ -62,7 +61,7 @@ void kilni_tier_counts_note_get(kilni_tier_counts *counts, kiln_status status, u
         kilni_tier_counts_note_fault(counts, status);
         return;
     }
-    if (duration_ns > 0) {
+    if (duration_ns >= SHORTEST_NS) {
         add(counts, KILNI_TIER_DURATIONS + class_of(duration_ns), 1);
     }
 }

@@ -11,8 +11,7 @@
 #include <kiln/status.h>
 
 /* The counters, in the order in which the file has them. The last ones are numbers of look-ups by
- * their duration: class 0 is below 2 us, and each later class ends where the next one begins, at
- * 2, 3, 4, 6, 8, 12, 16, … us. */
+ * their duration. The classes begin at 2, 3, 4, 6, 8, 12, 16, … us. */
 enum {
     KILNI_TIER_HITS,
     KILNI_TIER_MISSES,
@@ -34,7 +33,8 @@ typedef struct kilni_tier_counts {
 /* Counts a look-up.
  *
  * @bytes        of the entry that was found
- * @duration_ns  0: not measured. Counts only if the tier answered */
+ * @duration_ns  0: not measured. Counts only if the tier answered, and not below 2 us, since such
+ * an answer did not come from a server */
 void kilni_tier_counts_note_get(kilni_tier_counts *counts, kiln_status status, uint64_t bytes,
                                 uint64_t duration_ns);
 

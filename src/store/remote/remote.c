@@ -13,6 +13,7 @@
 #include "os/clock.h"
 #include "store/remote/daily_uses.h"
 #include "store/remote/read_ahead.h"
+#include "store/remote/recent_misses.h"
 #include "store/signing/signers.h"
 
 #define NAME_SIZE (24u + KILN_DIGEST_TEXT_SIZE)
@@ -37,6 +38,7 @@ typedef struct remote_store {
     /* The uses of entries, so that the server keeps those that are used; NULL: the server keeps
      * all, or is not told. */
     kilni_daily_uses *uses;
+    kilni_recent_misses misses;
 } remote_store;
 
 static remote_store *remote_of(kiln_store *store)
@@ -158,9 +160,17 @@ static kiln_status remote_get(kiln_store *store, const kiln_key *key, kiln_entry
                               size_t *ret_fill)
 {
     kilni_daily_uses *uses = remote_of(store)->uses;
+    kilni_recent_misses *misses = &remote_of(store)->misses;
     const kiln_digest digest = kiln_key_digest(key);
     kiln_entry *entry = NULL;
+    if (kilni_recent_misses_has(misses, &digest, kilni_clock_ns())) {
+        return KILN_MISS;
+    }
+    const uint64_t generation = kilni_recent_misses_begin(misses);
     const kiln_status status = read_entry(store, &digest, &entry);
+    if (status == KILN_MISS) {
+        kilni_recent_misses_note(misses, &digest, kilni_clock_ns(), generation);
+    }
     if (status != KILN_OK) {
         return status;
     }
@@ -225,8 +235,11 @@ static kiln_status send_entry(remote_store *self, kilni_remote_put_fn *put,
         return KILN_EXISTS;
     }
     name_of(self, digest, name);
-    return note(self, put(self->remote, name, bytes.data, bytes.size,
-                          self->store.options.expire_s * 1000, deadline_after(WRITE_NS)));
+    const kiln_status status =
+        note(self, put(self->remote, name, bytes.data, bytes.size,
+                       self->store.options.expire_s * 1000, deadline_after(WRITE_NS)));
+    kilni_recent_misses_forget(&self->misses, digest);
+    return status;
 }
 
 static kiln_status remote_put(kiln_store *store, const kiln_entry *entry)
@@ -310,9 +323,17 @@ static void remote_fill(kiln_store *store, size_t fill, const kiln_key *key,
 
 typedef struct remote_lease {
     kiln_lease lease; /* first: a remote_lease is a kiln_lease */
-    const kilni_connector *connector;
+    remote_store *store;
+    kiln_digest digest;
     kilni_remote_lease *held;
 } remote_lease;
+
+/* The last holder of a lease may have put the entry. */
+static void remote_forget_miss(kiln_store *store, const kiln_key *key)
+{
+    const kiln_digest digest = kiln_key_digest(key);
+    kilni_recent_misses_forget(&remote_of(store)->misses, &digest);
+}
 
 /* Makes half of a pause random, so that processes do not ask at the same time. */
 static uint64_t with_jitter(uint64_t pause_ns)
@@ -352,6 +373,7 @@ static kiln_status remote_take_lease(kiln_store *store, const kiln_key *key, uin
     }
     name_of_key(self, key, name);
     const kiln_status status = take_lease(self, name, wait_ns, &lease->held);
+    remote_forget_miss(store, key);
     if (status != KILN_OK) {
         free(lease);
         return note(self, status);
@@ -359,7 +381,8 @@ static kiln_status remote_take_lease(kiln_store *store, const kiln_key *key, uin
     const bool is_of_miss =
         self->connector->lease_is_of_miss && self->connector->lease_is_of_miss(lease->held);
     lease->lease = (kiln_lease){.ops = store->ops, .missed_in = is_of_miss ? store : NULL};
-    lease->connector = self->connector;
+    lease->store = self;
+    lease->digest = kiln_key_digest(key);
     *ret_lease = &lease->lease;
     return KILN_OK;
 }
@@ -367,7 +390,8 @@ static kiln_status remote_take_lease(kiln_store *store, const kiln_key *key, uin
 static void remote_release_lease(kiln_lease *lease)
 {
     remote_lease *released = (remote_lease *)lease;
-    released->connector->lease_release(released->held);
+    released->store->connector->lease_release(released->held);
+    kilni_recent_misses_forget(&released->store->misses, &released->digest);
     free(released);
 }
 
@@ -671,6 +695,7 @@ static const kilni_store_ops remote_ops = {
     .remove = remote_remove,
     .contains = remote_contains,
     .lease = remote_take_lease,
+    .forget_miss = remote_forget_miss,
     .lease_release = remote_release_lease,
     .each = remote_each,
     .each_request = remote_each_request,

@@ -45,7 +45,7 @@ static void test_a_latency_is_right_to_within_a_quarter(void **state)
         assert_in_range(found_ns, ns - ns / 4, ns + ns / 4);
     }
     const uint64_t extremes[] = {1, UINT64_MAX};
-    assert_in_range(latency_of(&extremes[0], 1), 1, 2000);
+    assert_int_equal(latency_of(&extremes[0], 1), 0); /* it did not come from a server */
     assert_true(latency_of(&extremes[1], 1) > UINT64_C(8000000000));
     assert_int_equal(latency_of(NULL, 0), 0);
 }

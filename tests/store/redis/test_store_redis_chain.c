@@ -387,6 +387,112 @@ static void test_only_the_damaged_bytes_are_moved(void **state)
     connector->close(remote);
 }
 
+/* ---- keys that the server has just denied to have ---- */
+
+/* A process that is stopped for a while between the two gets asks again, so this tries again. */
+static void test_a_miss_is_not_asked_for_again_at_once(void **state)
+{
+    (void)state;
+    bool is_remembered = false;
+    open_chain("a", "");
+    for (uint64_t number = 1; number < 1000 && !is_remembered; number++) {
+        const unsigned before = calls_of("get");
+        assert_int_equal(scratch_get(store, number), KILN_MISS);
+        assert_int_equal(scratch_get(store, number), KILN_MISS);
+        is_remembered = calls_of("get") == before + 1;
+    }
+    assert_true(is_remembered);
+}
+
+/* Puts an entry as a different machine does. */
+static void put_elsewhere(uint64_t number)
+{
+    kiln_store *other = NULL;
+    assert_int_equal(kiln_store_open(server_location(""), NULL, &other, NULL), KILN_OK);
+    assert_int_equal(scratch_put(other, number, 1000), KILN_OK);
+    kiln_store_close(&other);
+}
+
+static void test_a_miss_is_forgotten(void **state)
+{
+    (void)state;
+    open_location(server_location(""));
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    /* After some time, without a reason. */
+    assert_int_equal(scratch_get(store, 2), KILN_MISS);
+    put_elsewhere(2);
+    kiln_status status = KILN_MISS;
+    for (unsigned tries = 0; tries < 6000 && status == KILN_MISS; tries++) {
+        kilni_sleep_ns(10000000);
+        status = scratch_get(store, 2);
+    }
+    assert_int_equal(status, KILN_OK);
+}
+
+/* A different machine puts an entry that the server has just denied to have, and then this process
+ * takes a lease. */
+static void miss_and_take_lease(uint64_t number)
+{
+    kiln_lease *lease = NULL;
+    kiln_key *key = scratch_key(number);
+    assert_int_equal(scratch_get(store, number), KILN_MISS);
+    put_elsewhere(number);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    assert_int_equal(scratch_get(store, number), KILN_OK);
+    kiln_lease_release(&lease);
+    kiln_key_release(&key);
+}
+
+/* The lease may be the server's, or, if the server gives none, the machine's. */
+static void test_a_lease_makes_a_process_ask_again(void **state)
+{
+    (void)state;
+    open_location(server_location(""));
+    miss_and_take_lease(1);
+    open_chain("a", "");
+    miss_and_take_lease(2);
+    open_chain("a", "&lease=off");
+    miss_and_take_lease(3);
+}
+
+static void test_the_end_of_a_lease_makes_a_process_ask_again(void **state)
+{
+    (void)state;
+    kiln_lease *lease = NULL;
+    kiln_key *key = scratch_key(1);
+    open_chain("a", "");
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    put_elsewhere(1);
+    kiln_lease_release(&lease);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    kiln_key_release(&key);
+}
+
+/* ---- a small server ---- */
+
+/* A server that is smaller than one large entry keeps what it has, whatever this machine builds.
+ * The large entry stays in the directory. */
+static void test_a_large_entry_does_not_empty_a_small_server(void **state)
+{
+    (void)state;
+    enum { ENTRIES = 20 };
+    redis_say(&server, "CONFIG SET maxmemory 8mb");
+    redis_say(&server, "CONFIG SET maxmemory-policy allkeys-lru");
+    open_chain("a", "&max-entry=64M");
+    for (uint64_t number = 1; number <= ENTRIES; number++) {
+        assert_int_equal(scratch_put(store, number, 20000), KILN_OK);
+    }
+    assert_int_equal(scratch_put(store, ENTRIES + 1, 20000000), KILN_OK);
+    assert_int_equal(scratch_get(store, ENTRIES + 1), KILN_OK);
+    assert_int_equal(ask_number("EXISTS %s", ENTRIES + 1), 0);
+    for (uint64_t number = 1; number <= ENTRIES; number++) {
+        assert_int_equal(ask_number("EXISTS %s", number), 1);
+    }
+}
+
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +511,14 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_an_entry_that_was_replaced_is_not_moved, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_only_the_damaged_bytes_are_moved, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_miss_is_not_asked_for_again_at_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_miss_is_forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_lease_makes_a_process_ask_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_end_of_a_lease_makes_a_process_ask_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_large_entry_does_not_empty_a_small_server, set_up,
+                                        tear_down),
     };
     if (count != 2) {
         return 2;
