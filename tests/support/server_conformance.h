@@ -328,6 +328,44 @@ static inline void test_a_newer_entry_stays(void **state)
     assert_int_equal(contains(1), KILN_OK);
 }
 
+static inline void quarantine(void *user, kiln_item *item, kiln_status status, const char *why)
+{
+    (void)why;
+    unsigned *count = user;
+    assert_int_equal(kiln_item_quarantine(item), status == KILN_OK ? KILN_EXISTS : KILN_OK);
+    *count += status == KILN_E_CORRUPT;
+}
+
+/* Damaged entries can be moved away, from servers that have lists. */
+static inline void test_damaged_entries_are_moved(void **state)
+{
+    (void)state;
+    char moved[128];
+    unsigned count = 0;
+    kiln_verify_report report = {.struct_size = sizeof report};
+    assert_int_equal(put(1, 1000), KILN_OK);
+    assert_int_equal(put(2, 1000), KILN_OK);
+    planted_value value = value_of(name_of(1));
+    value.data[500] ^= 1;
+    plant_value(name_of(1), value.data, value.size);
+    const kiln_status status = kiln_store_verify(store, quarantine, &count, &report);
+    if (conformance.has_lists) {
+        assert_int_equal(status, KILN_OK);
+        assert_int_equal(count, 1);
+        assert_int_equal(get(1), KILN_MISS);
+        assert_int_equal(get(2), KILN_OK);
+        snprintf(moved, sizeof moved, "kiln-v1-damaged/%s",
+                 name_of(1) + strlen(conformance.before));
+        const planted_value found = value_of(moved);
+        assert_int_equal(found.size, value.size);
+        assert_memory_equal(found.data, value.data, value.size);
+        free(found.data);
+    } else {
+        assert_int_equal(status, KILN_E_UNSUPPORTED);
+    }
+    free(value.data);
+}
+
 /* If one device refuses an entry, the entry stays for the others. */
 static inline void test_a_judgment_removes_nothing(void **state)
 {
@@ -428,6 +466,7 @@ static inline void test_in_a_chain(void **state)
         cmocka_unit_test_setup_teardown(test_large_entries_are_not_put, set_up, tear_down),        \
         cmocka_unit_test_setup_teardown(test_wrong_values, set_up, tear_down),                     \
         cmocka_unit_test_setup_teardown(test_a_newer_entry_stays, set_up, tear_down),              \
+        cmocka_unit_test_setup_teardown(test_damaged_entries_are_moved, set_up, tear_down),        \
         cmocka_unit_test_setup_teardown(test_a_judgment_removes_nothing, set_up, tear_down),       \
         cmocka_unit_test_setup_teardown(test_signatures, set_up, tear_down),                       \
         cmocka_unit_test_setup_teardown(test_forks, set_up, tear_down),                            \
