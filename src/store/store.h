@@ -128,8 +128,8 @@ typedef struct kilni_store_ops {
      * store/last_miss.h makes it. */
     kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
     kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
-    /* Returns why the store is not asked at present, and sets after how long it is asked again;
-     * NULL: it is asked. NULL: the store is always asked. */
+    /* Returns why the store is not asked at present, and sets after how long it is asked again; if
+     * it is asked, returns NULL. NULL: the store is always asked. */
     const char *(*outage)(kiln_store *store, uint64_t *ret_wait_ns);
     /* NULL: the store has no tiers. */
     void (*each_tier)(kiln_store *store, kiln_tier_fn visit, void *user);

@@ -15,9 +15,9 @@
 typedef struct kilni_chain {
     kiln_store store; /* first: a kilni_chain is a kiln_store */
     size_t count;
-    kilni_tier
-        *home; /* the first directory that is written. It has the files in which the processes
-                  of this machine share what they know about the tiers. NULL: none */
+    /* The first directory that is written. It has the files in which the processes of this machine
+     * share what they know about the tiers. NULL: none */
+    kilni_tier *home;
     kilni_tier tiers[KILNI_CHAIN_MAX_TIERS];
 } kilni_chain;
 

@@ -25,7 +25,8 @@ enum {
 };
 
 /* What this process has counted since it last saved the counts. Zeroed, it is empty. These are only
- * counters, so every access is relaxed. */
+ * counters, so every access is relaxed. A forked child begins with what its parent had not yet
+ * saved, so that is saved twice. */
 typedef struct kilni_tier_counts {
     _Atomic uint64_t values[KILNI_TIER_COUNTERS];
 } kilni_tier_counts;
@@ -33,8 +34,8 @@ typedef struct kilni_tier_counts {
 /* Counts a look-up.
  *
  * @bytes        of the entry that was found
- * @duration_ns  0: not measured. Counts only if the tier answered, and not below 2 us, since such
- * an answer did not come from a server */
+ * @duration_ns  0: not measured. Counts only if the tier answered, and from 2 us on: an answer that
+ *               took less time did not come from a server */
 void kilni_tier_counts_note_get(kilni_tier_counts *counts, kiln_status status, uint64_t bytes,
                                 uint64_t duration_ns);
 

@@ -2,8 +2,8 @@
  *
  * Which entries of a server were used today (UTC), so that each use is reported to it at most once
  * a day. The processes of a machine share this in a small file. Each entry has one bit, which it
- * shares with others; which ones these are changes every day. So at most the report of a use is
- * missing on a day.
+ * shares with other entries, and with different ones each day. So a report may be missing on one
+ * day, but hardly on the days after it.
  */
 #pragma once
 

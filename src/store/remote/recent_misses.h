@@ -24,7 +24,8 @@
 typedef struct kilni_recent_misses {
     /* Increased before a key is forgotten. A thread that records an answer reads it before it asks,
      * and again after the key is in its slot. All accesses to both members are sequentially
-     * consistent: either the thread sees the new number, or the one that forgets sees the key. */
+     * consistent: either that thread sees the new number and clears the slot, or the key was in the
+     * slot before the thread that forgets the key cleared it. */
     _Atomic uint64_t generation;
     /* The high half is a part of the digest, and the low half is the time in milliseconds; 0:
      * empty. */
