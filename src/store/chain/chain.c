@@ -156,8 +156,9 @@ static void report_use(kilni_chain *chain, size_t from, const kiln_key *key,
     }
 }
 
-/* What a fill has to do, besides the number of the tier that had the entry. */
+/* What a fill has to do. The bits below these are the number of the tier that had the entry. */
 enum { FILL_COPIES = KILNI_CHAIN_MAX_TIERS, FILL_REPORTS = 2 * KILNI_CHAIN_MAX_TIERS };
+_Static_assert((FILL_COPIES & (FILL_COPIES - 1)) == 0, "it is a single bit");
 
 static void chain_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry)
 {
