@@ -11,6 +11,7 @@
 #include "store/remote/loader.h"
 #include "store/remote/state_path.h"
 #include "store/store.h"
+#include "support/failing_malloc.h"
 #include "support/redis_server.h"
 
 static const char *const no_options[] = {NULL};
@@ -284,6 +285,74 @@ static void test_a_signature_that_is_over_is_not_extended(void **state)
     }
 }
 
+static kiln_status open_once(const char *location)
+{
+    kiln_store_close(&store);
+    return kiln_store_open(location, NULL, &store, NULL);
+}
+
+/* A server's store needs memory for the uses of its entries. */
+static void test_opening_without_memory(void **state)
+{
+    (void)state;
+    size_t failures = 0;
+    for (size_t n = 1;; n++) {
+        failing_malloc_arm(n);
+        const kiln_status status = open_once(server_location("&expire=30"));
+        if (failing_malloc_disarm() < n) {
+            assert_int_equal(status, KILN_OK);
+            break;
+        }
+        failures += status == KILN_E_NO_MEMORY;
+    }
+    assert_true(failures > 1);
+}
+
+/* A report of the tiers shows less if memory runs out. */
+static void test_tiers_without_memory(void **state)
+{
+    (void)state;
+    open_chain("a", "");
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    for (size_t n = 1;; n++) {
+        failing_malloc_arm(n);
+        look_at_tiers();
+        if (failing_malloc_disarm() < n) {
+            break;
+        }
+    }
+    assert_int_equal(server_tier.misses, 1);
+}
+
+/* A check that has no memory to judge an entry moves nothing. */
+static void quarantine_without_memory(void *user, kiln_item *item, kiln_status status,
+                                      const char *why)
+{
+    (void)user, (void)why;
+    assert_int_equal(status, KILN_E_CORRUPT);
+    for (size_t n = 1;; n++) {
+        failing_malloc_arm(n);
+        const kiln_status moved = kiln_item_quarantine(item);
+        if (failing_malloc_disarm() < n || moved == KILN_OK) {
+            assert_int_equal(moved, KILN_OK);
+            break;
+        }
+        assert_int_equal(moved, KILN_E_NO_MEMORY);
+        assert_int_equal(ask_number("EXISTS %s", 1), 1);
+    }
+}
+
+static void test_quarantine_without_memory(void **state)
+{
+    (void)state;
+    kiln_verify_report report = {.struct_size = sizeof report};
+    open_location(server_location(""));
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    ask_number("SETRANGE %s 300 damage", 1);
+    assert_int_equal(kiln_store_verify(store, quarantine_without_memory, NULL, &report), KILN_OK);
+    assert_int_equal(ask_number("EXISTS %s:damaged", 1), 1);
+}
+
 /* ---- unfit entries ---- */
 
 /* Returns the value of an entry on the server, by a hash. */
@@ -506,6 +575,9 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_who_does_not_keep_entries, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_signature_that_is_over_is_not_extended, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_opening_without_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tiers_without_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_quarantine_without_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_refused_entry_goes_from_this_machine_only, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_an_entry_that_was_replaced_is_not_moved, set_up,
