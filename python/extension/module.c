@@ -2,6 +2,8 @@
  *
  * kiln._kiln: the types of the package kiln. They wrap libkiln's objects.
  */
+#include <kiln/version.h>
+
 #include "cache.h"
 #include "entry.h"
 #include "error.h"

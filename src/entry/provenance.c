@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kiln/version.h>
+
 #include "base/bytes.h"
 #include "base/text.h"
 #include "entry/format.h"

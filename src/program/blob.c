@@ -6,6 +6,8 @@
  */
 #include <string.h>
 
+#include <kiln/version.h>
+
 #include "base/error.h"
 #include "base/revision.h"
 #include "base/sized_struct.h"

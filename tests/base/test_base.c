@@ -7,11 +7,13 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <kiln/config.h>
 #include <kiln/status.h>
+#include <kiln/version.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -45,6 +47,18 @@ static void test_status_values_are_fixed(void **state)
     assert_int_equal(KILN_E_VERSION, -5);
     assert_int_equal(KILN_E_BUILD, -10);
     assert_int_equal(KILN_E_PARSE, -16);
+}
+
+/* ---- version ---- */
+
+static void test_the_version_is_the_same_in_all_forms(void **state)
+{
+    (void)state;
+    char text[32];
+    snprintf(text, sizeof text, "%d.%d.%d", KILN_VERSION_MAJOR, KILN_VERSION_MINOR,
+             KILN_VERSION_PATCH);
+    assert_string_equal(KILN_VERSION, text);
+    assert_string_equal(kiln_version(), text);
 }
 
 /* ---- error ---- */
@@ -421,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statuses_have_their_names_and_texts),
         cmocka_unit_test(test_status_values_are_fixed),
+        cmocka_unit_test(test_the_version_is_the_same_in_all_forms),
         cmocka_unit_test(test_an_error_is_filled_and_its_status_returned),
         cmocka_unit_test(test_a_missing_error_is_allowed),
         cmocka_unit_test(test_a_long_error_is_cut),

@@ -13,6 +13,7 @@
 #include <zstd.h>
 
 #include <kiln/entry.h>
+#include <kiln/version.h>
 
 #include "entry/entry.h"
 #include "entry/structure.h"

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <kiln/version.h>
+
 #include "command/commands.h"
 #include "text/exit_code.h"
 #include "text/output.h"

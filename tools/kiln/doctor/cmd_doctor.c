@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include <kiln/version.h>
+
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/location.h"
