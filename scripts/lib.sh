@@ -26,6 +26,14 @@ fail() {
     exit 1
 }
 
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
 # has_runtime NAME: succeeds if install-deps installed that OpenCL runtime.
 has_runtime() {
     [ -d "$runtimes/$1/vendors" ]
@@ -68,4 +76,9 @@ configure_in() {
             return 1
         fi
     fi
+}
+
+# build_in FOLDER: builds what is configured there.
+build_in() {
+    ninja -C "$1" -j "$(nproc)" --quiet | { grep -v '^ninja: no work to do' || true; }
 }
