@@ -41,11 +41,16 @@ static const size_t command_count = sizeof commands / sizeof commands[0];
 
 static void print_usage(FILE *file)
 {
-    fputs("Usage: kiln COMMAND [OPTIONS] [ARGUMENTS]\n\nCommands:\n", file);
+    fputs("Usage: kiln COMMAND [OPTIONS] [ARGUMENTS]\n"
+          "       kiln help [COMMAND]\n"
+          "\n"
+          "Commands:\n",
+          file);
     for (size_t i = 0; i < command_count; i++) {
         fprintf(file, "  %-8s  %s\n", commands[i].name, commands[i].summary);
     }
-    fputs("\n'kiln COMMAND --help' explains one command; kiln(1) describes all of them.\n", file);
+    fprintf(file, "  %-8s  %s\n", "help", "explain one command");
+    fputs("\nkiln(1) describes all commands.\n", file);
 }
 
 static const tool_command *find_command(const char *name)
@@ -58,15 +63,26 @@ static const tool_command *find_command(const char *name)
     return NULL;
 }
 
+static bool asks_for_help(const char *argument)
+{
+    return strcmp(argument, "help") == 0 || strcmp(argument, "--help") == 0 ||
+           strcmp(argument, "-h") == 0;
+}
+
 static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         print_usage(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_usage(stdout);
-        return EXIT_OK;
+    if (asks_for_help(argv[1])) {
+        if (argc == 2 || asks_for_help(argv[2])) {
+            print_usage(stdout);
+            return EXIT_OK;
+        }
+        static char option[] = "--help";
+        argv[1] = argv[2];
+        argv[2] = option;
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("kiln " KILN_VERSION);

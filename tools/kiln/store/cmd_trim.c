@@ -37,7 +37,8 @@ static const char usage[] =
     "  --stale           remove what was built by drivers that have been replaced; loads OpenCL\n"
     "                    with the drivers that are found here\n"
     "  --dry-run         remove nothing, and print what would be removed\n"
-    "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote; changed only with --yes\n"
+    "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote\n"
+    "  --yes             with --layout: change the cache\n"
     "  --grace SECONDS   the age from which a lock of a SYCL runtime's cache counts as\n"
     "                    abandoned; default: 600\n"
     "  --json            one JSON object\n";
