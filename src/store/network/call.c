@@ -37,7 +37,7 @@ static void drop_reference(kilni_call *call)
     call->destroy(call);
 }
 
-static kiln_status wait_for(kilni_call *call)
+kiln_status kilni_call_wait(kilni_call *call)
 {
     const struct timespec deadline = {.tv_sec = (time_t)(call->deadline_ns / NS_PER_S),
                                       .tv_nsec = (long)(call->deadline_ns % NS_PER_S)};
@@ -52,15 +52,20 @@ static kiln_status wait_for(kilni_call *call)
     return status;
 }
 
-kiln_status kilni_call_make(kilni_call *call)
+kiln_status kilni_call_start(kilni_call *call)
 {
     atomic_fetch_add_explicit(&call->references, 1, memory_order_relaxed);
     const kiln_status status = kilni_loop_post(&call->task);
     if (status != KILN_OK) {
         drop_reference(call);
-        return status;
     }
-    return wait_for(call);
+    return status;
+}
+
+kiln_status kilni_call_make(kilni_call *call)
+{
+    const kiln_status status = kilni_call_start(call);
+    return status == KILN_OK ? kilni_call_wait(call) : status;
 }
 
 /* The caller's reference passes to the I/O thread. If there is no I/O thread, it is dropped. */

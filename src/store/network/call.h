@@ -37,9 +37,16 @@ typedef struct kilni_call {
 kiln_status kilni_call_init(kilni_call *call, void (*run)(kilni_task *task),
                             void (*destroy)(kilni_call *call), uint64_t deadline_ns);
 
-/* Hands the call to the I/O thread and waits until the call is finished or its deadline has passed.
- * Returns KILN_OK: the call is finished; KILN_TIMEOUT: the call is not finished, and the caller may
- * do nothing but release it; KILN_E_IO: there is no I/O thread. */
+/* Hands the call to the I/O thread. Returns KILN_OK; KILN_E_IO: there is no I/O thread. */
+kiln_status kilni_call_start(kilni_call *call);
+
+/* Waits until a call that was started is finished or its deadline has passed. Returns KILN_OK: the
+ * call is finished; KILN_TIMEOUT: it is not, and the caller may do nothing but release it. */
+kiln_status kilni_call_wait(kilni_call *call);
+
+/* Starts the call and waits for it. Returns KILN_OK: the call is finished; KILN_TIMEOUT: the call
+ * is not finished, and the caller may do nothing but release it; KILN_E_IO: there is no I/O thread.
+ */
 kiln_status kilni_call_make(kilni_call *call);
 
 /* Hands the call to the I/O thread without waiting. The caller's reference passes to the I/O

@@ -196,17 +196,62 @@ kiln_status kilni_tls_check(const kilni_tls_settings *settings, kiln_error *erro
 
 /* ---- connections ---- */
 
+static bool is_address(const char *host)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+}
+
 /* Sets what the certificate must contain: the host, as an address if it is one, otherwise as a
  * name. */
 static bool expect_host(SSL *ssl, const char *host)
 {
-    unsigned char address[sizeof(struct in6_addr)];
-    X509_VERIFY_PARAM *parameters = SSL_get0_param(ssl);
-    if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1) {
-        return X509_VERIFY_PARAM_set1_ip_asc(parameters, host) == 1;
+    if (is_address(host)) {
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
     }
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
+}
+
+/* Whether a certificate names a host. */
+static bool names_host(X509 *certificate, const char *host)
+{
+    return is_address(host) ? X509_check_ip_asc(certificate, host, 0) == 1
+                            : X509_check_host(certificate, host, 0,
+                                              X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) == 1;
+}
+
+/* OpenSSL calls this for each certificate of the server, with the result of its own checks. If the
+ * only failure is that the certificate does not name the host, it may name one of the others. */
+static int check_other_hosts(int is_accepted, X509_STORE_CTX *check)
+{
+    const int error = X509_STORE_CTX_get_error(check);
+    const SSL *ssl = X509_STORE_CTX_get_ex_data(check, SSL_get_ex_data_X509_STORE_CTX_idx());
+    const char *const *host = ssl ? SSL_get_app_data(ssl) : NULL;
+    X509 *certificate = X509_STORE_CTX_get0_cert(check);
+    if (is_accepted || !host || !certificate ||
+        (error != X509_V_ERR_HOSTNAME_MISMATCH && error != X509_V_ERR_IP_ADDRESS_MISMATCH)) {
+        return is_accepted;
+    }
+    while (*host && !names_host(certificate, *host)) {
+        host++;
+    }
+    if (*host) {
+        X509_STORE_CTX_set_error(check, X509_V_OK);
+    }
+    return *host != NULL;
+}
+
+static bool accept_other_hosts(SSL *ssl, const char *const *hosts)
+{
+    union {
+        const char *const *given;
+        void *wanted;
+    } data = {.given = hosts};
+    if (hosts) {
+        SSL_set_verify(ssl, SSL_VERIFY_PEER, check_other_hosts);
+    }
+    return !hosts || SSL_set_app_data(ssl, data.wanted) == 1;
 }
 
 static bool join(SSL *ssl, const kilni_owned_descriptor *file)
@@ -237,7 +282,8 @@ kiln_status kilni_tls_new(const kilni_tls_settings *settings, const kilni_owned_
     kilni_tls *tls = malloc(sizeof *tls);
     SSL *ssl = tls ? SSL_new(context) : NULL;
     SSL_CTX_free(context); /* the connection has a reference */
-    if (!ssl || !expect_host(ssl, settings->host) || !join(ssl, file)) {
+    if (!ssl || !expect_host(ssl, settings->host) ||
+        !accept_other_hosts(ssl, settings->other_hosts) || !join(ssl, file)) {
         SSL_free(ssl);
         free(tls);
         ERR_clear_error();

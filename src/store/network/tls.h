@@ -16,7 +16,10 @@
 #include "os/owned_descriptor.h"
 
 typedef struct kilni_tls_settings {
-    const char *host;    /* a name or an address, which the server's certificate must contain */
+    const char *host; /* a name or an address, which the server's certificate must contain */
+    /* Hosts of which the certificate may name one instead; a list that ends with NULL. NULL: none.
+     */
+    const char *const *other_hosts;
     const char *ca_file; /* certificates of trusted authorities; NULL: those of the system */
     /* The file with the certificate by which this side proves its identity, and with the
      * certificates between it and an authority; and the file with its key. NULL: none. */
@@ -30,8 +33,8 @@ typedef struct kilni_tls kilni_tls;
  * @error describes the failure. */
 kiln_status kilni_tls_check(const kilni_tls_settings *settings, kiln_error *error);
 
-/* Prepares the client's side of a connection. @file must outlive it. The statuses are those of
- * kilni_tls_check.
+/* Prepares the client's side of a connection. @file and the settings must outlive it. The statuses
+ * are those of kilni_tls_check.
  */
 kiln_status kilni_tls_new(const kilni_tls_settings *settings, const kilni_owned_descriptor *file,
                           kilni_tls **ret_tls);
