@@ -25,10 +25,23 @@
 /* The size of a cursor, which records how far a listing has come, with its terminating NUL. */
 #define KILNI_REMOTE_CURSOR_SIZE 1025u
 
+/* How many nodes of a cluster a URL may name besides the first one. */
+#define KILNI_REMOTE_OTHERS_MAX 7u
+
+/* A node of a cluster. */
+typedef struct kilni_remote_node {
+    char host[256];
+    uint16_t port;
+} kilni_remote_node;
+
 /* The address of a server, and the credentials with which this machine connects to it. */
 typedef struct kilni_remote_server {
     char host[256]; /* a name or an address; "": the server is at a socket in the file system */
     uint16_t port;
+    /* A cluster of Redis: the server is one of its nodes, and the URL names these nodes too. */
+    bool is_cluster;
+    kilni_remote_node others[KILNI_REMOTE_OTHERS_MAX];
+    size_t other_count;
     char socket[108];  /* the socket's path */
     char user[64];     /* "": none */
     uint32_t database; /* of Redis */
@@ -106,7 +119,8 @@ typedef struct kilni_connector {
     /* Gets several values in one round trip.
      *
      * @questions  each receives its own answer
-     * @max_bytes  the most bytes that all answers together may have
+     * @max_bytes  the most bytes that all answers together may have; in a cluster, those of one
+     *             node
      * Returns KILN_OK: each question has a status; otherwise as get, and there are no bytes. NULL:
      * the server can be asked for only one value at a time. */
     kiln_status (*get_many)(kilni_remote *remote, kilni_remote_question *questions, size_t count,

@@ -15,7 +15,7 @@ static kiln_status complain(kiln_error *error, const char *what)
 {
     return kilni_error_set(error, KILN_E_PARSE, 0,
                            "%s: expected [USER@]HOST[:PORT] after the //, and then %s", what,
-                           "a /DATABASE or a /PATH, as this kind of server has it");
+                           "a /DATABASE, a /PATH or ,HOST[:PORT]…, as this kind of server has it");
 }
 
 /* Truncates @text at the first occurrence of a character, and sets @ret_rest to what follows it.
@@ -85,18 +85,19 @@ static bool split_host(span text, span *ret_host, span *ret_port)
     return !has_port || ret_port->length > 0;
 }
 
-static kiln_status read_host(span text, kilni_remote_server *server, kiln_error *error)
+/* Reads a host into @host, which has room for @size bytes, and a port unless there is none. */
+static kiln_status read_host(span text, char *host, size_t size, uint16_t *port, kiln_error *error)
 {
-    span host;
-    span port;
-    uint32_t number = server->port;
-    if (!split_host(text, &host, &port) || !copy_name(host, server->host, sizeof server->host)) {
+    span name;
+    span digits;
+    uint32_t number = *port;
+    if (!split_host(text, &name, &digits) || !copy_name(name, host, size)) {
         return complain(error, "no host, or not a valid one");
     }
-    if (port.length > 0 && (!read_number(port, UINT16_MAX, &number) || number == 0)) {
+    if (digits.length > 0 && (!read_number(digits, UINT16_MAX, &number) || number == 0)) {
         return complain(error, "not a valid port");
     }
-    server->port = (uint16_t)number;
+    *port = (uint16_t)number;
     return KILN_OK;
 }
 
@@ -130,7 +131,7 @@ static kiln_status read_authority(span text, kilni_remote_server *server, span *
     }
     *ret_rest = (span){0};
     cut(&text, '/', ret_rest);
-    return read_host(text, server, error);
+    return read_host(text, server->host, sizeof server->host, &server->port, error);
 }
 
 kiln_status kilni_remote_server_parse(const char *text, size_t length, uint16_t default_port,
@@ -147,6 +148,37 @@ kiln_status kilni_remote_server_parse(const char *text, size_t length, uint16_t 
     }
     *ret_server = server;
     return KILN_OK;
+}
+
+kiln_status kilni_remote_server_parse_cluster(const char *text, size_t length,
+                                              uint16_t default_port,
+                                              kilni_remote_server *ret_server, kiln_error *error)
+{
+    kilni_remote_server server = {.port = default_port, .is_cluster = true};
+    span rest = {text, length};
+    span host = rest;
+    kiln_status status = read_user(&host, &server, error);
+    if (status == KILN_OK && memchr(text, '/', length)) {
+        return complain(error, "a cluster has neither databases nor paths");
+    }
+    bool has_next = cut(&host, ',', &rest);
+    if (status == KILN_OK) {
+        status = read_host(host, server.host, sizeof server.host, &server.port, error);
+    }
+    while (status == KILN_OK && has_next && server.other_count < KILNI_REMOTE_OTHERS_MAX) {
+        kilni_remote_node *node = &server.others[server.other_count++];
+        host = rest;
+        has_next = cut(&host, ',', &rest);
+        node->port = default_port;
+        status = read_host(host, node->host, sizeof node->host, &node->port, error);
+    }
+    if (status == KILN_OK && has_next) {
+        return complain(error, "more than eight nodes");
+    }
+    if (status == KILN_OK) {
+        *ret_server = server;
+    }
+    return status;
 }
 
 /* Whether a text may be a part of a path. Characters that have a meaning in a URL, or that can be

@@ -18,6 +18,11 @@
 kiln_status kilni_remote_server_parse(const char *text, size_t length, uint16_t default_port,
                                       kilni_remote_server *ret_server, kiln_error *error);
 
+/* As kilni_remote_server_parse, for "[USER@]HOST[:PORT][,HOST[:PORT]…]", the nodes of a cluster. */
+kiln_status kilni_remote_server_parse_cluster(const char *text, size_t length,
+                                              uint16_t default_port,
+                                              kilni_remote_server *ret_server, kiln_error *error);
+
 /* As kilni_remote_server_parse, for "[USER@]HOST[:PORT][/PATH]". */
 kiln_status kilni_remote_server_parse_http(const char *text, size_t length, uint16_t default_port,
                                            kilni_remote_server *ret_server, kiln_error *error);

@@ -119,6 +119,54 @@ static void test_locations(void **state)
     }
 }
 
+static void test_clusters(void **state)
+{
+    (void)state;
+    static const char text[] = "writer@a,[::1],10.0.0.1:7000,[fe80::1]:7001";
+    static const char *const not_clusters[] = {"",
+                                               ",",
+                                               "a,",
+                                               ",a",
+                                               "a,,b",
+                                               "a:0",
+                                               "a,b:0",
+                                               "a,b:65536",
+                                               "a/1",
+                                               "a,b/1",
+                                               "a,b/",
+                                               "a@",
+                                               "u:secret@a,b",
+                                               "a,u:secret@b",
+                                               "a,u@b:1,[",
+                                               "a,%31",
+                                               "a,b,c,d,e,f,g,h,i"};
+    kilni_remote_server server;
+    assert_int_equal(kilni_remote_server_parse_cluster(text, strlen(text), 6379, &server, NULL),
+                     KILN_OK);
+    assert_true(server.is_cluster);
+    assert_string_equal(server.user, "writer");
+    assert_string_equal(server.host, "a");
+    assert_int_equal(server.port, 6379);
+    assert_int_equal(server.other_count, 3);
+    assert_string_equal(server.others[0].host, "::1");
+    assert_int_equal(server.others[0].port, 6379);
+    assert_string_equal(server.others[1].host, "10.0.0.1");
+    assert_int_equal(server.others[1].port, 7000);
+    assert_string_equal(server.others[2].host, "fe80::1");
+    assert_int_equal(server.others[2].port, 7001);
+    assert_int_equal(kilni_remote_server_parse_cluster("a,b,c,d,e,f,g,h", 15, 1, &server, NULL),
+                     KILN_OK);
+    assert_int_equal(server.other_count, KILNI_REMOTE_OTHERS_MAX);
+    for (size_t i = 0; i < sizeof not_clusters / sizeof not_clusters[0]; i++) {
+        kiln_error error = {.struct_size = sizeof error};
+        if (kilni_remote_server_parse_cluster(not_clusters[i], strlen(not_clusters[i]), 6379,
+                                              &server, &error) != KILN_E_PARSE) {
+            fail_msg("\"%s\" was accepted", not_clusters[i]);
+        }
+        assert_null(strstr(error.text, "secret"));
+    }
+}
+
 static void test_wrong_locations(void **state)
 {
     (void)state;
@@ -210,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_locations),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_http_locations),
+        cmocka_unit_test(test_clusters),
         cmocka_unit_test(test_wrong_locations),
         cmocka_unit_test(test_sockets),
         cmocka_unit_test(test_passwords_are_refused_and_not_repeated),
