@@ -12,15 +12,7 @@
 
 #include "base/text.h"
 #include "store/network/call.h"
-#include "store/redis/resp.h"
-
-/* A part of a reply. The values of a list follow the list itself. */
-typedef struct kilni_redis_value {
-    kilni_resp_kind kind; /* TEXT, ERROR, INTEGER, NIL, LIST or BLOB */
-    int64_t integer;
-    size_t size;         /* of data in bytes; of a LIST: how many values it has */
-    unsigned char *data; /* of TEXT, ERROR and BLOB, with a NUL after it */
-} kilni_redis_value;
+#include "store/redis/value.h"
 
 typedef struct kilni_redis_exchange {
     kilni_call call; /* first: an exchange is a call */

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of a reply that has arrived.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/redis/resp.h"
+
+/* A part of a reply. The values of a list follow the list itself. */
+typedef struct kilni_redis_value {
+    kilni_resp_kind kind; /* TEXT, ERROR, INTEGER, NIL, LIST or BLOB */
+    int64_t integer;
+    size_t size;         /* of data in bytes; of a LIST: how many values it has */
+    unsigned char *data; /* of TEXT, ERROR and BLOB, with a NUL after it */
+} kilni_redis_value;
+
+/* Whether a value is an error that begins with this word. */
+bool kilni_redis_value_is_error(const kilni_redis_value *value, const char *word);
