@@ -83,7 +83,7 @@ static inline const char *redis_say(const redis_server *server, const char *comm
 static inline void redis_run(const redis_server *server, const char *const *options)
 {
     char port[16];
-    const char *arguments[40] = {redis_program(),
+    const char *arguments[64] = {redis_program(),
                                  "--port",
                                  port,
                                  "--unixsocket",
@@ -100,7 +100,7 @@ static inline void redis_run(const redis_server *server, const char *const *opti
                                  "/dev/null"};
     size_t count = 15;
     snprintf(port, sizeof port, "%u", server->port);
-    while (*options && count < 39) {
+    while (*options && count < 63) {
         arguments[count++] = *options++;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A client of a Redis server. It makes connections, keeps them open, and replaces those that end.
+ * Any thread may ask a Redis server through a client. The I/O thread does the work.
  */
 #pragma once
 
-#include "store/network/tls.h"
 #include "store/redis/exchange.h"
 #include "store/remote/connector.h"
 
 /* Any thread may use it. */
 typedef struct kilni_redis_client kilni_redis_client;
-
-/* Look-ups have their own connection, so that they do not wait while large values are being sent.
- */
-enum { KILNI_REDIS_LANE_LOOKUPS, KILNI_REDIS_LANE_PUTS, KILNI_REDIS_LANES };
-
-/* Returns the settings for encrypted connections to a server. @server must outlive the result. */
-kilni_tls_settings kilni_redis_tls_of(const kilni_remote_server *server);
 
 /* Does not connect. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_redis_client_new(const kilni_remote_server *server,
@@ -26,10 +18,27 @@ kiln_status kilni_redis_client_new(const kilni_remote_server *server,
  * call that uses the client. */
 void kilni_redis_client_close(kilni_redis_client *client);
 
-/* Makes an exchange, to be passed to kilni_redis_client_ask. Returns KILN_OK; KILN_E_NO_MEMORY. */
-kiln_status kilni_redis_client_prepare(kilni_redis_client *client, unsigned lane,
+/* Makes an exchange, to be passed to kilni_redis_client_ask or kilni_redis_client_start. In a
+ * cluster, it goes to the node that has this slot, and follows redirections. Returns KILN_OK;
+ * KILN_E_NO_MEMORY. */
+kiln_status kilni_redis_client_prepare(kilni_redis_client *client, unsigned lane, unsigned slot,
                                        uint64_t max_bytes, uint64_t deadline_ns,
                                        kilni_redis_exchange **ret_exchange);
+
+/* Whether the server is a cluster, and the number of the node that has a slot. 0: it is not known.
+ * The number is only a hint, since a slot may move at any time. */
+bool kilni_redis_client_has_nodes(const kilni_redis_client *client);
+unsigned kilni_redis_client_node_of(const kilni_redis_client *client, unsigned slot);
+
+/* Returns the lowest slot above @slot that is the lowest one of its node; KILNI_REDIS_SLOTS: there
+ * is none. */
+unsigned kilni_redis_client_next_node(const kilni_redis_client *client, unsigned slot);
+
+/* Sends an exchange. Returns as kilni_redis_client_ask. KILN_OK: the caller must then wait. */
+kiln_status kilni_redis_client_start(kilni_redis_client *client, kilni_redis_exchange *exchange);
+
+/* Waits for the replies to an exchange that was started. Returns as kilni_redis_client_ask. */
+kiln_status kilni_redis_client_wait(kilni_redis_exchange *exchange);
 
 /* Sends an exchange and waits for the replies. The caller must release the exchange with
  * kilni_call_release in any case. Returns KILN_OK: all replies have arrived, some of which may
@@ -43,9 +52,6 @@ void kilni_redis_client_send(kilni_redis_client *client, kilni_redis_exchange *e
 /* Returns the reason for the last failure to contact the server. */
 kilni_server_fault kilni_redis_client_fault(const kilni_redis_client *client);
 
-/* Whether the server is not contacted at present; if so, sets @ret_state. */
+/* Returns true if the server is not contacted at present, and sets @ret_state. A cluster is
+ * contacted if it is known which node has which keys, even if some nodes are not. */
 bool kilni_redis_client_is_away(kilni_redis_client *client, kilni_server_state *ret_state);
-
-/* Keeps all callers from contacting the server for this time, because it has reported that it
- * cannot answer now. */
-void kilni_redis_client_rest(kilni_redis_client *client, uint64_t duration_ns);

@@ -201,9 +201,8 @@ static kiln_status finish_first(kilni_redis_connection *connection)
         kilni_call_release(&exchange->call);
     } else {
         connection->was_answered = true;
-        exchange->status = KILN_OK;
-        kilni_call_finish(&exchange->call);
-        connection->owner->answered(connection->owner);
+        connection->owner->answered(connection->owner, exchange);
+        kilni_redis_exchange_end(exchange, KILN_OK);
     }
     return KILN_OK;
 }
@@ -354,4 +353,9 @@ void kilni_redis_connection_send(kilni_redis_connection *connection, kilni_redis
     if (status != KILN_OK) {
         end(connection, status);
     }
+}
+
+bool kilni_redis_connection_is_busy(const kilni_redis_connection *connection)
+{
+    return connection->first != NULL;
 }

@@ -27,8 +27,8 @@ typedef struct kilni_redis_end {
 
 /* The owner's functions that a connection calls. */
 typedef struct kilni_redis_owner {
-    /* All replies to an exchange have arrived. */
-    void (*answered)(struct kilni_redis_owner *owner);
+    /* All replies to an exchange have arrived. The exchange ends when the function returns. */
+    void (*answered)(struct kilni_redis_owner *owner, const kilni_redis_exchange *exchange);
     /* The connection is freed when the function returns. */
     void (*ended)(struct kilni_redis_owner *owner, const kilni_redis_end *how);
 } kilni_redis_owner;
@@ -49,6 +49,9 @@ kiln_status kilni_redis_connection_new(kilni_redis_owner *owner, const kilni_add
  * the unfinished exchanges. */
 void kilni_redis_connection_send(kilni_redis_connection *connection,
                                  kilni_redis_exchange *exchange);
+
+/* Whether exchanges have not been answered. */
+bool kilni_redis_connection_is_busy(const kilni_redis_connection *connection);
 
 /* Closes a connection without calling its owner's functions. Returns the unfinished exchanges. */
 kilni_redis_exchange *kilni_redis_connection_close(kilni_redis_connection *connection);

@@ -4,12 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void destroy(kilni_call *call)
+static void drop_values(kilni_redis_exchange *exchange)
 {
-    kilni_redis_exchange *exchange = (kilni_redis_exchange *)call;
     for (size_t i = 0; i < exchange->value_count; i++) {
         free(exchange->values[i].data);
     }
+    exchange->value_count = 0;
+}
+
+static void destroy(kilni_call *call)
+{
+    kilni_redis_exchange *exchange = (kilni_redis_exchange *)call;
+    drop_values(exchange);
     free(exchange->values);
     kilni_text_done(&exchange->commands);
     if (exchange->owner) {
@@ -26,6 +32,7 @@ kiln_status kilni_redis_exchange_new(void (*run)(kilni_task *task), uint64_t max
         free(exchange);
         return KILN_E_NO_MEMORY;
     }
+    exchange->max_bytes = max_bytes;
     exchange->bytes_left = max_bytes;
     *ret_exchange = exchange;
     return KILN_OK;
@@ -34,8 +41,10 @@ kiln_status kilni_redis_exchange_new(void (*run)(kilni_task *task), uint64_t max
 kiln_status kilni_redis_exchange_add(kilni_redis_exchange *exchange,
                                      const kilni_resp_argument *arguments, size_t count)
 {
+    const size_t begin = exchange->commands.length;
     const kiln_status status = kilni_resp_append_command(&exchange->commands, arguments, count);
     if (status == KILN_OK) {
+        exchange->second_at = exchange->command_count == 1 ? begin : exchange->second_at;
         exchange->command_count++;
         exchange->replies_left++;
     }
@@ -138,5 +147,70 @@ bool kilni_redis_exchange_is_unanswered(const kilni_redis_exchange *exchange)
 
 void kilni_redis_exchange_rewind(kilni_redis_exchange *exchange)
 {
+    drop_values(exchange);
     exchange->sent = 0;
+    exchange->replies_left =
+        exchange->is_asking ? 2 * exchange->command_count : exchange->command_count;
+    exchange->bytes_left = exchange->max_bytes;
+    exchange->is_in_blob = false;
+}
+
+kiln_status kilni_redis_exchange_rewind_asking(kilni_redis_exchange *exchange)
+{
+    static const kilni_resp_argument asking = {"ASKING", 6};
+    const kilni_text *plain = &exchange->commands;
+    const size_t second_at = exchange->second_at;
+    kilni_text text = {0};
+    if (!exchange->is_asking) {
+        kilni_resp_append_command(&text, &asking, 1);
+        kilni_text_append_bytes(&text, plain->bytes, second_at ? second_at : plain->length);
+        if (second_at > 0) {
+            kilni_resp_append_command(&text, &asking, 1);
+            kilni_text_append_bytes(&text, plain->bytes + second_at, plain->length - second_at);
+        }
+        if (text.has_failed) {
+            kilni_text_done(&text);
+            return KILN_E_NO_MEMORY;
+        }
+        kilni_text_done(&exchange->commands);
+        exchange->commands = text;
+        exchange->is_asking = true;
+    }
+    kilni_redis_exchange_rewind(exchange);
+    return KILN_OK;
+}
+
+/* Drops the replies to ASKING. Each command has a single value as its reply. */
+static void drop_replies_to_asking(kilni_redis_exchange *exchange)
+{
+    if (exchange->value_count != 2 * exchange->command_count) {
+        return;
+    }
+    for (size_t i = 0; i < exchange->command_count; i++) {
+        free(exchange->values[2 * i].data);
+        exchange->values[i] = exchange->values[2 * i + 1];
+    }
+    exchange->value_count = exchange->command_count;
+}
+
+void kilni_redis_exchange_end(kilni_redis_exchange *exchange, kiln_status status)
+{
+    if (status == KILN_OK && exchange->is_asking) {
+        drop_replies_to_asking(exchange);
+    }
+    exchange->status = status;
+    if (exchange->ended) {
+        exchange->ended(exchange);
+    } else {
+        kilni_call_finish(&exchange->call);
+    }
+}
+
+void kilni_redis_exchange_end_all(kilni_redis_exchange *exchange, kiln_status status)
+{
+    while (exchange) {
+        kilni_redis_exchange *next = exchange->next;
+        kilni_redis_exchange_end(exchange, status);
+        exchange = next;
+    }
 }

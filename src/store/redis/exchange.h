@@ -14,6 +14,10 @@
 #include "store/network/call.h"
 #include "store/redis/value.h"
 
+/* Look-ups have their own connection, so that they do not wait while large values are being sent.
+ */
+enum { KILNI_REDIS_LANE_LOOKUPS, KILNI_REDIS_LANE_PUTS, KILNI_REDIS_LANES };
+
 typedef struct kilni_redis_exchange {
     kilni_call call; /* first: an exchange is a call */
     struct kilni_redis_exchange *next;
@@ -21,16 +25,30 @@ typedef struct kilni_redis_exchange {
      * none. */
     void *owner;
     void (*forget)(void *owner);
-    unsigned lane;   /* which of the owner's connections sends it */
+    /* Called instead of waking the caller when the exchange ends. It must either ensure that
+     * kilni_call_finish is called, or release the exchange. It must not send anything, because the
+     * connection that answered may be in the middle of its work. NULL: the caller is woken. */
+    void (*ended)(struct kilni_redis_exchange *exchange);
+    void *asker;     /* an argument for ended */
+    unsigned lane;   /* which of a server's connections sends it */
     bool may_repeat; /* sending it again does no harm */
     bool is_repeated;
     unsigned hops; /* how many addresses have refused a connection for this exchange */
 
+    /* In a cluster: */
+    uint16_t slot;                 /* the exchange goes to the node that has this slot */
+    bool has_many_names;           /* its commands concern several names, so it is not redirected */
+    bool is_asking;                /* ASKING precedes each command */
+    unsigned redirections;         /* how often a node has named a different node */
+    struct kilni_redis_node *node; /* the node to which it was sent last, or is to be sent */
+
     kilni_text commands;
+    size_t second_at; /* where the second command begins; 0: there is none */
     size_t sent;
     size_t command_count;
     size_t replies_left;
 
+    uint64_t max_bytes;  /* of data in all replies */
     uint64_t bytes_left; /* how many more bytes of data may arrive */
     size_t blob_arrived; /* how many bytes of the last value have arrived, while is_in_blob */
     bool is_in_blob;
@@ -67,5 +85,16 @@ void kilni_redis_exchange_arrived(kilni_redis_exchange *exchange, size_t count);
 /* Whether no part of a reply has arrived. */
 bool kilni_redis_exchange_is_unanswered(const kilni_redis_exchange *exchange);
 
-/* Prepares an exchange to be sent once more. No part of a reply may have arrived. */
+/* Prepares an exchange to be sent once more. Drops the replies that have arrived. */
 void kilni_redis_exchange_rewind(kilni_redis_exchange *exchange);
+
+/* As kilni_redis_exchange_rewind, and puts ASKING before each command, of which there are at most
+ * two: so a node also answers for a slot that it is about to get. The replies to ASKING are not
+ * among the values. Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_redis_exchange_rewind_asking(kilni_redis_exchange *exchange);
+
+/* Ends an exchange. */
+void kilni_redis_exchange_end(kilni_redis_exchange *exchange, kiln_status status);
+
+/* Ends the exchanges of a list. */
+void kilni_redis_exchange_end_all(kilni_redis_exchange *exchange, kiln_status status);

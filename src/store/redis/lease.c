@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "os/clock.h"
+#include "store/redis/slots.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define SMALL_REPLY_BYTES 4096u
@@ -64,24 +65,30 @@ static kilni_resp_argument argument_of(const char *text)
     return (kilni_resp_argument){text, strlen(text)};
 }
 
-/* Makes an exchange that runs a script. Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* Makes an exchange that runs a script. Only the script that takes a lease gets the value's name:
+ * while a slot moves, a node of a cluster runs no script on two names. Returns KILN_OK;
+ * KILN_E_NO_MEMORY. */
 static kiln_status prepare(const kilni_remote_lease *lease, const char *script,
                            uint64_t deadline_ns, kilni_redis_exchange **ret_exchange)
 {
-    const kilni_resp_argument command[] = {argument_of("EVAL"),
-                                           argument_of(script),
-                                           argument_of("2"),
-                                           argument_of(lease->name),
-                                           argument_of(lease->value_name),
-                                           argument_of(lease->token),
-                                           argument_of(LASTS_MS)};
+    const bool has_value = script == take_script;
+    kilni_resp_argument command[7] = {argument_of("EVAL"), argument_of(script),
+                                      argument_of(has_value ? "2" : "1"), argument_of(lease->name)};
+    size_t count = 4;
+    if (has_value) {
+        command[count++] = argument_of(lease->value_name);
+    }
+    command[count++] = argument_of(lease->token);
+    command[count++] = argument_of(LASTS_MS);
     kilni_redis_exchange *exchange;
-    kiln_status status = kilni_redis_client_prepare(lease->client, KILNI_REDIS_LANE_LOOKUPS,
-                                                    SMALL_REPLY_BYTES, deadline_ns, &exchange);
+    kiln_status status =
+        kilni_redis_client_prepare(lease->client, KILNI_REDIS_LANE_LOOKUPS,
+                                   kilni_redis_slot_of(lease->name, strlen(lease->name)),
+                                   SMALL_REPLY_BYTES, deadline_ns, &exchange);
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_redis_exchange_add(exchange, command, sizeof command / sizeof command[0]);
+    status = kilni_redis_exchange_add(exchange, command, count);
     if (status != KILN_OK) {
         kilni_call_release(&exchange->call);
         return status;

@@ -12,14 +12,12 @@
 #include "store/network/secret_file.h"
 #include "store/redis/client.h"
 #include "store/redis/lease.h"
+#include "store/redis/node.h"
+#include "store/redis/slots.h"
 #include "store/remote/connector.h"
 
-#define NS_PER_S UINT64_C(1000000000)
 #define SMALL_REPLY_BYTES 65536u
 #define PAGE_BYTES (UINT64_C(8) << 20) /* the most bytes of names in the reply to one SCAN */
-
-/* How long a server is not contacted after it reported that it cannot answer now. */
-#define REST_NS NS_PER_S
 
 /* A value may take at most the server's memory divided by this. A value that fills the memory would
  * make the server evict all others. */
@@ -43,25 +41,16 @@ static kilni_resp_argument argument_of(const char *text)
 static const struct failure {
     const char *word; /* the word with which the server's reply begins */
     kiln_status status;
-    bool is_passing; /* the server cannot answer now */
 } failures[] = {
-    {"NOPERM", KILN_E_DENIED, false},     {"NOAUTH", KILN_E_DENIED, false},
-    {"WRONGPASS", KILN_E_DENIED, false},  {"DENIED", KILN_E_DENIED, false},
-    {"READONLY", KILN_E_READONLY, false}, {"OOM", KILN_E_FULL, false},
-    {"WRONGTYPE", KILN_MISS, false}, /* the value is not one of Kiln's */
-    {"LOADING", KILN_E_IO, true},         {"BUSY", KILN_E_IO, true},
-    {"MASTERDOWN", KILN_E_IO, true},      {"CLUSTERDOWN", KILN_E_IO, true},
+    {"NOPERM", KILN_E_DENIED}, {"NOAUTH", KILN_E_DENIED}, {"WRONGPASS", KILN_E_DENIED},
+    {"DENIED", KILN_E_DENIED}, {"OOM", KILN_E_FULL},      {"READONLY", KILN_E_READONLY},
+    {"WRONGTYPE", KILN_MISS}, /* the value is not one of Kiln's */
 };
 
-static kiln_status status_of_failure(kilni_remote *remote, const kilni_redis_value *value)
+static kiln_status status_of_failure(const kilni_redis_value *value)
 {
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
-        const size_t length = strlen(failures[i].word);
-        if (strncmp((const char *)value->data, failures[i].word, length) == 0 &&
-            (value->data[length] == ' ' || value->data[length] == '\0')) {
-            if (failures[i].is_passing) {
-                kilni_redis_client_rest(remote->client, REST_NS);
-            }
+        if (kilni_redis_value_is_error(value, failures[i].word)) {
             return failures[i].status;
         }
     }
@@ -70,12 +59,12 @@ static kiln_status status_of_failure(kilni_remote *remote, const kilni_redis_val
 
 /* Checks that the replies of an exchange are values of these kinds. NIL is allowed for any kind.
  * Returns KILN_OK; the status for an error reply; KILN_E_IO: a reply is of a different kind. */
-static kiln_status expect(kilni_remote *remote, const kilni_redis_exchange *exchange,
-                          const kilni_resp_kind *kinds, size_t count)
+static kiln_status expect(const kilni_redis_exchange *exchange, const kilni_resp_kind *kinds,
+                          size_t count)
 {
     for (size_t i = 0; i < exchange->value_count; i++) {
         if (exchange->values[i].kind == KILNI_RESP_ERROR) {
-            return status_of_failure(remote, &exchange->values[i]);
+            return status_of_failure(&exchange->values[i]);
         }
     }
     if (exchange->value_count != count) {
@@ -93,7 +82,7 @@ static kiln_status expect(kilni_remote *remote, const kilni_redis_exchange *exch
 /* ---- asking ---- */
 
 typedef struct redis_question {
-    unsigned lane;
+    unsigned lane, slot;
     uint64_t max_bytes, deadline_ns;
     const kilni_resp_argument *command;
     size_t count;
@@ -105,8 +94,9 @@ static kiln_status ask(kilni_remote *remote, const redis_question *question,
                        kilni_redis_exchange **ret_exchange)
 {
     kilni_redis_exchange *exchange = NULL;
-    kiln_status status = kilni_redis_client_prepare(
-        remote->client, question->lane, question->max_bytes, question->deadline_ns, &exchange);
+    kiln_status status =
+        kilni_redis_client_prepare(remote->client, question->lane, question->slot,
+                                   question->max_bytes, question->deadline_ns, &exchange);
     if (status == KILN_OK) {
         status = kilni_redis_exchange_add(exchange, question->command, question->count);
     }
@@ -130,21 +120,27 @@ static void take_data(kilni_redis_value *value, kilni_remote_bytes *ret_bytes)
     value->data = NULL;
 }
 
-/* Sends one command, whose reply is a number. */
-static kiln_status ask_number(kilni_remote *remote, unsigned lane,
-                              const kilni_resp_argument *command, size_t count,
-                              uint64_t deadline_ns, int64_t *ret_number)
+static unsigned slot_of(const char *name)
 {
+    return kilni_redis_slot_of(name, strlen(name));
+}
+
+/* Sends one command on one name, whose reply is a number. */
+static kiln_status ask_number(kilni_remote *remote, unsigned lane, const char *command,
+                              const char *name, uint64_t deadline_ns, int64_t *ret_number)
+{
+    const kilni_resp_argument arguments[] = {argument_of(command), argument_of(name)};
     static const kilni_resp_kind kinds[] = {KILNI_RESP_INTEGER};
     kilni_redis_exchange *exchange;
     const redis_question question = {.lane = lane,
+                                     .slot = slot_of(name),
                                      .max_bytes = SMALL_REPLY_BYTES,
                                      .deadline_ns = deadline_ns,
-                                     .command = command,
-                                     .count = count};
+                                     .command = arguments,
+                                     .count = 2};
     kiln_status status = ask(remote, &question, &exchange);
     if (status == KILN_OK) {
-        status = expect(remote, exchange, kinds, 1);
+        status = expect(exchange, kinds, 1);
     }
     if (status == KILN_OK) {
         *ret_number = exchange->values[0].integer;
@@ -172,23 +168,21 @@ static kiln_status add_question(kilni_redis_exchange *exchange,
     return status == KILN_OK ? kilni_redis_exchange_add(exchange, range, 4) : status;
 }
 
-static kiln_status status_of_value(kilni_remote *remote, const kilni_redis_value *value,
-                                   kilni_resp_kind kind)
+static kiln_status status_of_value(const kilni_redis_value *value, kilni_resp_kind kind)
 {
     if (value->kind == KILNI_RESP_ERROR) {
-        return status_of_failure(remote, value);
+        return status_of_failure(value);
     }
     return value->kind == KILNI_RESP_NIL ? KILN_MISS : value->kind == kind ? KILN_OK : KILN_E_IO;
 }
 
 /* Takes the replies to a request for the beginning of a value: its length, and then its bytes. If
  * the value does not exist, the length is 0. */
-static void take_head(kilni_remote *remote, kilni_redis_value values[2],
-                      kilni_remote_question *question)
+static void take_head(kilni_redis_value values[2], kilni_remote_question *question)
 {
-    question->status = status_of_value(remote, &values[0], KILNI_RESP_INTEGER);
+    question->status = status_of_value(&values[0], KILNI_RESP_INTEGER);
     if (question->status == KILN_OK) {
-        question->status = status_of_value(remote, &values[1], KILNI_RESP_BLOB);
+        question->status = status_of_value(&values[1], KILNI_RESP_BLOB);
     }
     if (question->status == KILN_OK && values[0].integer <= 0) {
         question->status = KILN_MISS;
@@ -199,44 +193,55 @@ static void take_head(kilni_remote *remote, kilni_redis_value values[2],
     }
 }
 
-static void take_whole(kilni_remote *remote, kilni_redis_value *value,
-                       kilni_remote_question *question)
+static void take_whole(kilni_redis_value *value, kilni_remote_question *question)
 {
-    question->status = status_of_value(remote, value, KILNI_RESP_BLOB);
+    question->status = status_of_value(value, KILNI_RESP_BLOB);
     if (question->status == KILN_OK) {
         question->whole_size = value->size;
         take_data(value, &question->bytes);
     }
 }
 
+static size_t count_replies(const kilni_remote_question *question)
+{
+    return question->head_size > 0 ? 2 : 1;
+}
+
+static void take_answer(kilni_redis_value *values, kilni_remote_question *question)
+{
+    if (question->head_size > 0) {
+        take_head(values, question);
+    } else {
+        take_whole(values, question);
+    }
+}
+
 /* Takes the replies to several requests. The reply to each command must be a single value. Returns
  * KILN_OK; KILN_E_IO: the number of values is wrong. */
-static kiln_status take_answers(kilni_remote *remote, kilni_redis_exchange *exchange,
-                                kilni_remote_question *questions, size_t count)
+static kiln_status take_answers(kilni_redis_exchange *exchange, kilni_remote_question *questions,
+                                size_t count)
 {
     kilni_redis_value *value = exchange->values;
     if (exchange->value_count != exchange->command_count) {
         return KILN_E_IO;
     }
     for (size_t i = 0; i < count; i++) {
-        if (questions[i].head_size > 0) {
-            take_head(remote, value, &questions[i]);
-            value += 2;
-        } else {
-            take_whole(remote, value, &questions[i]);
-            value++;
-        }
+        take_answer(value, &questions[i]);
+        value += count_replies(&questions[i]);
     }
     return KILN_OK;
 }
 
-/* @max_bytes also limits small replies, such as errors. */
-static kiln_status redis_get_many(kilni_remote *remote, kilni_remote_question *questions,
-                                  size_t count, uint64_t max_bytes, uint64_t deadline_ns)
+/* Sends several requests together to the same node and waits for the answers.
+ *
+ * @max_bytes  also limits small replies, such as errors */
+static kiln_status get_together(kilni_remote *remote, kilni_remote_question *questions,
+                                size_t count, uint64_t max_bytes, uint64_t deadline_ns)
 {
     kilni_redis_exchange *exchange = NULL;
-    kiln_status status = kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS,
-                                                    max_bytes, deadline_ns, &exchange);
+    kiln_status status =
+        kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS,
+                                   slot_of(questions[0].name), max_bytes, deadline_ns, &exchange);
     for (size_t i = 0; i < count && status == KILN_OK; i++) {
         status = add_question(exchange, &questions[i]);
     }
@@ -244,7 +249,7 @@ static kiln_status redis_get_many(kilni_remote *remote, kilni_remote_question *q
         status = kilni_redis_client_ask(remote->client, exchange);
     }
     if (status == KILN_OK) {
-        status = take_answers(remote, exchange, questions, count);
+        status = take_answers(exchange, questions, count);
     }
     release(exchange);
     return status;
@@ -253,8 +258,141 @@ static kiln_status redis_get_many(kilni_remote *remote, kilni_remote_question *q
 static kiln_status get_one(kilni_remote *remote, kilni_remote_question *question,
                            uint64_t max_bytes, uint64_t deadline_ns)
 {
-    const kiln_status status = redis_get_many(remote, question, 1, max_bytes, deadline_ns);
+    const kiln_status status = get_together(remote, question, 1, max_bytes, deadline_ns);
     return status == KILN_OK ? question->status : status;
+}
+
+/* The requests of a batch that go to one node of a cluster. */
+typedef struct node_part {
+    unsigned node; /* its number */
+    kilni_redis_exchange *exchange;
+    size_t taken; /* how many values have been taken */
+    kiln_status status;
+} node_part;
+
+typedef struct node_batch {
+    node_part *parts;
+    size_t part_count;
+    size_t *part_of; /* of each question */
+} node_batch;
+
+/* Finds the part for a node. Adds it if there is none. */
+static size_t part_for(kilni_remote *remote, node_batch *batch, unsigned slot, uint64_t max_bytes,
+                       uint64_t deadline_ns)
+{
+    const unsigned node = kilni_redis_client_node_of(remote->client, slot);
+    size_t i = 0;
+    while (i < batch->part_count && batch->parts[i].node != node) {
+        i++;
+    }
+    if (i == batch->part_count) {
+        node_part *part = &batch->parts[batch->part_count++];
+        part->node = node;
+        part->status = kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS, slot,
+                                                  max_bytes, deadline_ns, &part->exchange);
+        if (part->status == KILN_OK) {
+            part->exchange->has_many_names = true;
+        }
+    }
+    return i;
+}
+
+/* Sends each node its requests, and then waits for all. */
+static void ask_nodes(kilni_remote *remote, node_batch *batch)
+{
+    for (size_t i = 0; i < batch->part_count; i++) {
+        node_part *part = &batch->parts[i];
+        if (part->status == KILN_OK) {
+            part->status = kilni_redis_client_start(remote->client, part->exchange);
+        }
+    }
+    for (size_t i = 0; i < batch->part_count; i++) {
+        node_part *part = &batch->parts[i];
+        if (part->status == KILN_OK) {
+            part->status = kilni_redis_client_wait(part->exchange);
+        }
+        if (part->status == KILN_OK &&
+            part->exchange->value_count != part->exchange->command_count) {
+            part->status = KILN_E_IO;
+        }
+    }
+}
+
+static bool is_elsewhere(const kilni_redis_value *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (kilni_redis_value_is_error(&values[i], "MOVED") ||
+            kilni_redis_value_is_error(&values[i], "ASK")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes the answer to one request. If the name is on a different node, asks that one. */
+static void take_part(kilni_remote *remote, node_part *part, kilni_remote_question *question,
+                      uint64_t max_bytes, uint64_t deadline_ns)
+{
+    const size_t count = count_replies(question);
+    question->status = part->status;
+    if (part->status != KILN_OK) {
+        return;
+    }
+    kilni_redis_value *values = part->exchange->values + part->taken;
+    part->taken += count;
+    if (is_elsewhere(values, count)) {
+        const kiln_status status = get_together(remote, question, 1, max_bytes, deadline_ns);
+        question->status = status == KILN_OK ? question->status : status;
+    } else {
+        take_answer(values, question);
+    }
+}
+
+/* Returns KILN_OK if at least one node has answered. */
+static kiln_status finish_batch(node_batch *batch)
+{
+    kiln_status status = batch->parts[0].status;
+    for (size_t i = 0; i < batch->part_count; i++) {
+        status = batch->parts[i].status == KILN_OK ? KILN_OK : status;
+        release(batch->parts[i].exchange);
+    }
+    return status;
+}
+
+static kiln_status get_from_nodes(kilni_remote *remote, node_batch *batch,
+                                  kilni_remote_question *questions, size_t count,
+                                  uint64_t max_bytes, uint64_t deadline_ns)
+{
+    for (size_t i = 0; i < count; i++) {
+        batch->part_of[i] =
+            part_for(remote, batch, slot_of(questions[i].name), max_bytes, deadline_ns);
+        node_part *part = &batch->parts[batch->part_of[i]];
+        if (part->status == KILN_OK) {
+            part->status = add_question(part->exchange, &questions[i]);
+        }
+    }
+    ask_nodes(remote, batch);
+    for (size_t i = 0; i < count; i++) {
+        take_part(remote, &batch->parts[batch->part_of[i]], &questions[i], max_bytes, deadline_ns);
+    }
+    return finish_batch(batch);
+}
+
+static kiln_status redis_get_many(kilni_remote *remote, kilni_remote_question *questions,
+                                  size_t count, uint64_t max_bytes, uint64_t deadline_ns)
+{
+    if (count == 1 || !kilni_redis_client_has_nodes(remote->client)) {
+        return get_together(remote, questions, count, max_bytes, deadline_ns);
+    }
+    node_batch batch = {.parts = calloc(count, sizeof *batch.parts),
+                        .part_of = calloc(count, sizeof *batch.part_of)};
+    const kiln_status status =
+        batch.parts && batch.part_of
+            ? get_from_nodes(remote, &batch, questions, count, max_bytes, deadline_ns)
+            : KILN_E_NO_MEMORY;
+    free(batch.parts);
+    free(batch.part_of);
+    return status;
 }
 
 static kiln_status redis_get(kilni_remote *remote, const char *name, uint64_t max_bytes,
@@ -283,23 +421,60 @@ static kiln_status redis_get_head(kilni_remote *remote, const char *name, size_t
 
 static kiln_status redis_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
-    const kilni_resp_argument command[] = {ARGUMENT("EXISTS"), argument_of(name)};
     int64_t count = 0;
     const kiln_status status =
-        ask_number(remote, KILNI_REDIS_LANE_LOOKUPS, command, 2, deadline_ns, &count);
+        ask_number(remote, KILNI_REDIS_LANE_LOOKUPS, "EXISTS", name, deadline_ns, &count);
     return status == KILN_OK && count == 0 ? KILN_MISS : status;
+}
+
+/* How far a listing has come. The nodes of a cluster are visited in the order of their lowest
+ * slots, so that a replica that takes over a node's slots also takes its place. */
+typedef struct scan_position {
+    unsigned slot;   /* the lowest one of the node that is being listed */
+    unsigned node;   /* the number of this node; 0: none is being listed yet */
+    char cursor[24]; /* of the node's SCAN */
+} scan_position;
+
+/* Reads a cursor. A different node, such as a replica that has taken over, begins anew. */
+static scan_position read_position(const kilni_remote *remote, const char *cursor)
+{
+    scan_position position = {.cursor = "0"};
+    if (sscanf(cursor, "%u %u %23s", &position.slot, &position.node, position.cursor) != 3 ||
+        position.slot >= KILNI_REDIS_SLOTS) {
+        position = (scan_position){.cursor = "0"};
+    }
+    const unsigned node = kilni_redis_client_node_of(remote->client, position.slot);
+    if (position.node != node) {
+        snprintf(position.cursor, sizeof position.cursor, "0");
+    }
+    return position;
+}
+
+/* Writes the cursor for the next page. @next is the cursor of SCAN: 0 after the last names. */
+static void write_position(const kilni_remote *remote, unsigned slot, uint64_t next,
+                           char cursor[KILNI_REMOTE_CURSOR_SIZE])
+{
+    cursor[0] = '\0';
+    if (next != 0) {
+        const unsigned node = kilni_redis_client_node_of(remote->client, slot);
+        snprintf(cursor, KILNI_REMOTE_CURSOR_SIZE, "%u %u %" PRIu64, slot, node, next);
+        return;
+    }
+    const unsigned next_slot = kilni_redis_client_next_node(remote->client, slot);
+    if (next_slot < KILNI_REDIS_SLOTS) {
+        snprintf(cursor, KILNI_REMOTE_CURSOR_SIZE, "%u 0 0", next_slot);
+    }
 }
 
 /* Visits the names in the reply to SCAN: a list that consists of the next cursor and a list of
  * names. */
-static kiln_status visit_page(kilni_remote *remote, const kilni_redis_exchange *exchange,
-                              char cursor[KILNI_REMOTE_CURSOR_SIZE], kilni_remote_visit_fn *visit,
-                              void *user)
+static kiln_status visit_page(const kilni_redis_exchange *exchange, kilni_remote_visit_fn *visit,
+                              void *user, uint64_t *ret_next)
 {
     const kilni_redis_value *values = exchange->values;
     const size_t count = exchange->value_count;
     if (count == 1 && values[0].kind == KILNI_RESP_ERROR) {
-        return status_of_failure(remote, &values[0]);
+        return status_of_failure(&values[0]);
     }
     if (count < 3 || values[0].kind != KILNI_RESP_LIST || values[0].size != 2 ||
         values[1].kind != KILNI_RESP_BLOB || values[2].kind != KILNI_RESP_LIST ||
@@ -311,11 +486,7 @@ static kiln_status visit_page(kilni_remote *remote, const kilni_redis_exchange *
             visit(user, (const char *)values[i].data, values[i].size);
         }
     }
-    const uint64_t next = strtoull((const char *)values[1].data, NULL, 10);
-    cursor[0] = '\0';
-    if (next != 0) {
-        snprintf(cursor, KILNI_REMOTE_CURSOR_SIZE, "%" PRIu64, next);
-    }
+    *ret_next = strtoull((const char *)values[1].data, NULL, 10);
     return KILN_OK;
 }
 
@@ -325,19 +496,24 @@ static kiln_status redis_list(kilni_remote *remote, const char *prefix,
 {
     char pattern[128];
     snprintf(pattern, sizeof pattern, "%s*", prefix);
-    const kilni_resp_argument command[] = {
-        ARGUMENT("SCAN"),  argument_of(cursor[0] != '\0' ? cursor : "0"),
-        ARGUMENT("MATCH"), argument_of(pattern),
-        ARGUMENT("COUNT"), ARGUMENT("500")};
+    const scan_position position = read_position(remote, cursor);
+    const kilni_resp_argument command[] = {ARGUMENT("SCAN"),  argument_of(position.cursor),
+                                           ARGUMENT("MATCH"), argument_of(pattern),
+                                           ARGUMENT("COUNT"), ARGUMENT("500")};
     kilni_redis_exchange *exchange;
     const redis_question question = {.lane = KILNI_REDIS_LANE_LOOKUPS,
+                                     .slot = position.slot,
                                      .max_bytes = PAGE_BYTES,
                                      .deadline_ns = deadline_ns,
                                      .command = command,
                                      .count = 6};
+    uint64_t next = 0;
     kiln_status status = ask(remote, &question, &exchange);
     if (status == KILN_OK) {
-        status = visit_page(remote, exchange, cursor, visit, user);
+        status = visit_page(exchange, visit, user, &next);
+    }
+    if (status == KILN_OK) {
+        write_position(remote, position.slot, next, cursor);
     }
     release(exchange);
     return status;
@@ -353,8 +529,8 @@ static uint64_t max_memory_in(const char *info)
 }
 
 /* Returns the largest size of a value. If a server does not report a limit on its memory, Kiln
- * assumes that there is none. */
-static uint64_t max_value_of(kilni_remote *remote, uint64_t deadline_ns)
+ * assumes that there is none. It assumes that all nodes of a cluster have the same limit. */
+static uint64_t max_value_of(kilni_remote *remote, unsigned slot, uint64_t deadline_ns)
 {
     uint64_t max_value = atomic_load_explicit(&remote->max_value, memory_order_relaxed);
     if (max_value > 0) {
@@ -364,6 +540,7 @@ static uint64_t max_value_of(kilni_remote *remote, uint64_t deadline_ns)
     const kilni_resp_argument command[] = {ARGUMENT("INFO"), ARGUMENT("memory")};
     kilni_redis_exchange *exchange;
     const redis_question question = {.lane = KILNI_REDIS_LANE_PUTS,
+                                     .slot = slot,
                                      .max_bytes = SMALL_REPLY_BYTES,
                                      .deadline_ns = deadline_ns,
                                      .command = command,
@@ -371,7 +548,7 @@ static uint64_t max_value_of(kilni_remote *remote, uint64_t deadline_ns)
     max_value = UINT64_MAX;
     kiln_status status = ask(remote, &question, &exchange);
     if (status == KILN_OK) {
-        status = expect(remote, exchange, kinds, 1);
+        status = expect(exchange, kinds, 1);
         if (status == KILN_OK && exchange->values[0].kind == KILNI_RESP_BLOB) {
             const uint64_t memory = max_memory_in((const char *)exchange->values[0].data);
             max_value = memory > 0 ? memory / LARGEST_SHARE : UINT64_MAX;
@@ -394,7 +571,8 @@ typedef struct put_order {
 static kiln_status put(kilni_remote *remote, const put_order *order, uint64_t deadline_ns)
 {
     static const kilni_resp_kind kinds[] = {KILNI_RESP_TEXT};
-    if (order->size > max_value_of(remote, deadline_ns)) {
+    const unsigned slot = slot_of(order->name);
+    if (order->size > max_value_of(remote, slot, deadline_ns)) {
         return KILN_E_TOO_LARGE;
     }
     char expire[24];
@@ -411,13 +589,14 @@ static kiln_status put(kilni_remote *remote, const put_order *order, uint64_t de
     }
     kilni_redis_exchange *exchange;
     const redis_question question = {.lane = KILNI_REDIS_LANE_PUTS,
+                                     .slot = slot,
                                      .max_bytes = SMALL_REPLY_BYTES,
                                      .deadline_ns = deadline_ns,
                                      .command = command,
                                      .count = count};
     kiln_status status = ask(remote, &question, &exchange);
     if (status == KILN_OK) {
-        status = expect(remote, exchange, kinds, 1);
+        status = expect(exchange, kinds, 1);
     }
     if (status == KILN_OK && exchange->values[0].kind == KILNI_RESP_NIL) {
         status = KILN_EXISTS;
@@ -456,10 +635,9 @@ static kiln_status redis_keep(kilni_remote *remote, const char *name, uint64_t e
 
 static kiln_status redis_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
-    const kilni_resp_argument command[] = {ARGUMENT("UNLINK"), argument_of(name)};
     int64_t count = 0;
     const kiln_status status =
-        ask_number(remote, KILNI_REDIS_LANE_PUTS, command, 2, deadline_ns, &count);
+        ask_number(remote, KILNI_REDIS_LANE_PUTS, "UNLINK", name, deadline_ns, &count);
     return status == KILN_OK && count == 0 ? KILN_MISS : status;
 }
 

@@ -65,7 +65,8 @@ static void add_namespaces(kilni_hasher *hasher)
 /* Returns a digest of everything that decides whether a server can be reached. */
 static kiln_digest identity_of(const kilni_remote_server *server)
 {
-    const uint32_t numbers[] = {server->port, server->is_encrypted};
+    const uint32_t numbers[] = {server->port, server->is_encrypted, server->is_cluster,
+                                (uint32_t)server->other_count};
     kilni_hasher hasher;
     kilni_hasher_begin(&hasher);
     add_text(&hasher, server->host);
@@ -73,6 +74,11 @@ static kiln_digest identity_of(const kilni_remote_server *server)
     add_text(&hasher, server->ca_file);
     add_text(&hasher, server->certificate_file);
     kilni_hasher_add(&hasher, numbers, sizeof numbers);
+    for (size_t i = 0; i < server->other_count; i++) {
+        const uint32_t port = server->others[i].port;
+        add_text(&hasher, server->others[i].host);
+        kilni_hasher_add(&hasher, &port, sizeof port);
+    }
     add_namespaces(&hasher);
     return kilni_hasher_end(&hasher);
 }
@@ -199,6 +205,71 @@ const kilni_store_engine kilni_rediss_engine = {
     .options = encrypted_options,
     .check_url = check_redis_url,
     .open = open_rediss,
+    .max_entry_bytes = MAX_ENTRY_BYTES,
+    .needs_trust = true,
+    .capabilities = capabilities_of,
+};
+
+/* ---- redis-cluster://[USER@]HOST[:PORT][,HOST[:PORT]…], and rediss-cluster:// ---- */
+
+static kiln_status check_cluster_url(const char *text, const char *path, kiln_error *error)
+{
+    kilni_remote_server server;
+    const kiln_status status = check_authority(text, path, error);
+    return status == KILN_OK ? kilni_remote_server_parse_cluster(path, strcspn(path, "?"),
+                                                                 REDIS_PORT, &server, error)
+                             : status;
+}
+
+static kiln_status open_cluster_of(const char *path, bool is_encrypted,
+                                   const kilni_store_options *options, kiln_store **ret_store,
+                                   kiln_error *error)
+{
+    kilni_remote_server server;
+    char *name = NULL;
+    kiln_status status =
+        kilni_remote_server_parse_cluster(path, strlen(path), REDIS_PORT, &server, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (asprintf(&name, "a node of the cluster %s", path) < 0) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    server.is_encrypted = is_encrypted;
+    status = load_and_open(&redis_kind, name, &server, options, ret_store, error);
+    free(name);
+    return status;
+}
+
+static kiln_status open_cluster(const char *path, const kilni_store_options *options,
+                                kiln_store **ret_store, kiln_error *error)
+{
+    return open_cluster_of(path, false, options, ret_store, error);
+}
+
+static kiln_status open_encrypted_cluster(const char *path, const kilni_store_options *options,
+                                          kiln_store **ret_store, kiln_error *error)
+{
+    return open_cluster_of(path, true, options, ret_store, error);
+}
+
+const kilni_store_engine kilni_redis_cluster_engine = {
+    .noun = "a Redis cluster",
+    .scheme = "redis-cluster:",
+    .options = url_options,
+    .check_url = check_cluster_url,
+    .open = open_cluster,
+    .max_entry_bytes = MAX_ENTRY_BYTES,
+    .needs_trust = true,
+    .capabilities = capabilities_of,
+};
+
+const kilni_store_engine kilni_rediss_cluster_engine = {
+    .noun = "a Redis cluster",
+    .scheme = "rediss-cluster:",
+    .options = encrypted_options,
+    .check_url = check_cluster_url,
+    .open = open_encrypted_cluster,
     .max_entry_bytes = MAX_ENTRY_BYTES,
     .needs_trust = true,
     .capabilities = capabilities_of,

@@ -8,12 +8,14 @@
 #include "store/engine.h"
 #include "store/remote/connector.h"
 
-extern const kilni_store_engine kilni_redis_engine;        /* redis: */
-extern const kilni_store_engine kilni_rediss_engine;       /* rediss: */
-extern const kilni_store_engine kilni_redis_socket_engine; /* redis+unix: */
-extern const kilni_store_engine kilni_http_engine;         /* http: */
-extern const kilni_store_engine kilni_https_engine;        /* https: */
-extern const kilni_store_engine kilni_s3_engine;           /* s3: */
+extern const kilni_store_engine kilni_redis_engine;          /* redis: */
+extern const kilni_store_engine kilni_rediss_engine;         /* rediss: */
+extern const kilni_store_engine kilni_redis_socket_engine;   /* redis+unix: */
+extern const kilni_store_engine kilni_redis_cluster_engine;  /* redis-cluster: */
+extern const kilni_store_engine kilni_rediss_cluster_engine; /* rediss-cluster: */
+extern const kilni_store_engine kilni_http_engine;           /* http: */
+extern const kilni_store_engine kilni_https_engine;          /* https: */
+extern const kilni_store_engine kilni_s3_engine;             /* s3: */
 
 /* The text before and after the digest in the name of an entry. All servers of one kind use the
  * same naming. */

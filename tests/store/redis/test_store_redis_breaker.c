@@ -25,6 +25,7 @@ static const char *const no_options[] = {NULL};
 
 static char scratch[SCRATCH_DIRECTORY_SIZE];
 static redis_server server;
+static const char *scheme = "redis";
 static int listener = -1; /* never accepts: the system does, so clients connect and wait */
 
 static int set_up(void **state)
@@ -96,8 +97,8 @@ static void begin_serving(void)
 static const char *location_of(const char *folder)
 {
     static char location[2 * SCRATCH_PATH_SIZE];
-    snprintf(location, sizeof location, "%s%sredis://127.0.0.1:%u?trust=any", folder,
-             folder[0] ? "|" : "", server.port);
+    snprintf(location, sizeof location, "%s%s%s://127.0.0.1:%u?trust=any", folder,
+             folder[0] ? "|" : "", scheme, server.port);
     return location;
 }
 
@@ -106,12 +107,13 @@ static const char *machine(void)
     return location_of(scratch_path(scratch, "machine"));
 }
 
-/* Returns the path of the only file of a server's state in a folder; NULL: there is none. */
+/* Returns the path of the only file of a server's state in a folder; NULL: there is none. A file of
+ * a node of a cluster has a longer name. */
 static const char *state_in(const char *folder)
 {
     static char path[SCRATCH_PATH_SIZE];
     glob_t found;
-    snprintf(path, sizeof path, "%s/kiln-server-*", folder);
+    snprintf(path, sizeof path, "%s/kiln-server-????????????????", folder);
     const int result = glob(path, 0, NULL, &found);
     if (result == 0 && found.gl_pathc == 1) {
         snprintf(path, sizeof path, "%s", found.gl_pathv[0]);
@@ -185,6 +187,25 @@ static void test_one_process_is_refused(void **state)
     assert_int_equal(run_in_child(miss), 0);
     assert_true(is_left_alone_in(scratch_path(scratch, "machine"), &known));
     assert_int_equal(known.fault, KILNI_FAULT_UNREACHABLE);
+}
+
+/* No node of the cluster says which node has which entry. */
+static void test_one_process_waits_for_a_silent_cluster(void **state)
+{
+    (void)state;
+    kilni_server_state known;
+    scheme = "redis-cluster";
+    begin_silence();
+    assert_int_equal(run_in_child(miss), 0);
+    assert_in_range(count_connections(), 1, 3);
+    assert_true(is_left_alone_in(scratch_path(scratch, "machine"), &known));
+    assert_int_equal(known.fault, KILNI_FAULT_SILENT);
+    end_in(scratch_path(scratch, "machine"), 60 * NS_PER_S);
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(run_in_child(miss), 0);
+    }
+    assert_int_equal(count_connections(), 0);
+    scheme = "redis";
 }
 
 static ino_t other_network;
@@ -335,6 +356,8 @@ int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_process_waits_for_a_silent_server, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_one_process_waits_for_a_silent_cluster, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_one_process_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_networks, set_up, tear_down),
