@@ -125,19 +125,21 @@ static unsigned slot_of(const char *name)
     return kilni_redis_slot_of(name, strlen(name));
 }
 
-/* Sends one command on one name, whose reply is a number. */
-static kiln_status ask_number(kilni_remote *remote, unsigned lane, const char *command,
-                              const char *name, uint64_t deadline_ns, int64_t *ret_number)
+/* Sends one command whose reply is a number.
+ *
+ * @name  a name in the command, which determines the node of a cluster */
+static kiln_status ask_number(kilni_remote *remote, unsigned lane, const char *name,
+                              const kilni_resp_argument *command, size_t count,
+                              uint64_t deadline_ns, int64_t *ret_number)
 {
-    const kilni_resp_argument arguments[] = {argument_of(command), argument_of(name)};
     static const kilni_resp_kind kinds[] = {KILNI_RESP_INTEGER};
     kilni_redis_exchange *exchange;
     const redis_question question = {.lane = lane,
                                      .slot = slot_of(name),
                                      .max_bytes = SMALL_REPLY_BYTES,
                                      .deadline_ns = deadline_ns,
-                                     .command = arguments,
-                                     .count = 2};
+                                     .command = command,
+                                     .count = count};
     kiln_status status = ask(remote, &question, &exchange);
     if (status == KILN_OK) {
         status = expect(exchange, kinds, 1);
@@ -421,9 +423,10 @@ static kiln_status redis_get_head(kilni_remote *remote, const char *name, size_t
 
 static kiln_status redis_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
+    const kilni_resp_argument command[] = {ARGUMENT("EXISTS"), argument_of(name)};
     int64_t count = 0;
     const kiln_status status =
-        ask_number(remote, KILNI_REDIS_LANE_LOOKUPS, "EXISTS", name, deadline_ns, &count);
+        ask_number(remote, KILNI_REDIS_LANE_LOOKUPS, name, command, 2, deadline_ns, &count);
     return status == KILN_OK && count == 0 ? KILN_MISS : status;
 }
 
@@ -630,14 +633,15 @@ static kiln_status redis_keep(kilni_remote *remote, const char *name, uint64_t e
     const kilni_resp_argument command[] = {ARGUMENT("PEXPIRE"), argument_of(name),
                                            argument_of(expire), ARGUMENT("GT")};
     int64_t is_longer;
-    return ask_number(remote, KILNI_REDIS_LANE_PUTS, command, 4, deadline_ns, &is_longer);
+    return ask_number(remote, KILNI_REDIS_LANE_PUTS, name, command, 4, deadline_ns, &is_longer);
 }
 
 static kiln_status redis_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
+    const kilni_resp_argument command[] = {ARGUMENT("UNLINK"), argument_of(name)};
     int64_t count = 0;
     const kiln_status status =
-        ask_number(remote, KILNI_REDIS_LANE_PUTS, "UNLINK", name, deadline_ns, &count);
+        ask_number(remote, KILNI_REDIS_LANE_PUTS, name, command, 2, deadline_ns, &count);
     return status == KILN_OK && count == 0 ? KILN_MISS : status;
 }
 
@@ -656,7 +660,7 @@ static kiln_status redis_move(kilni_remote *remote, const char *name, const char
         argument_of(new_name), {value.data, value.size}, argument_of(expire)};
     int64_t is_moved = 0;
     const kiln_status status =
-        ask_number(remote, KILNI_REDIS_LANE_PUTS, command, 7, deadline_ns, &is_moved);
+        ask_number(remote, KILNI_REDIS_LANE_PUTS, name, command, 7, deadline_ns, &is_moved);
     return status == KILN_OK && is_moved != 1 ? KILN_MISS : status;
 }
 

@@ -15,7 +15,7 @@
 
 /* Increased with every change of this file. Libkiln uses no libkiln_remote of a different version.
  */
-#define KILNI_CONNECTOR_VERSION 7u
+#define KILNI_CONNECTOR_VERSION 8u
 
 /* The symbols under which libkiln_remote exports a kilni_connector for each kind of server. */
 #define KILNI_REDIS_CONNECTOR "kiln_remote_connector"

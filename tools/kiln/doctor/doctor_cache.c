@@ -52,14 +52,21 @@ static void take_warning(void *user, kiln_log_level level, const char *text)
     doctor_problem(user, "%s", text);
 }
 
+/* How often a store of a cluster is asked, so that each of up to about 50 nodes gets a question. */
+#define QUESTIONS_TO_CLUSTER 256u
+
 /* Makes each store of a chain report what prevents it from answering, since opening a store does
- * not contact its server. No entry has this key. */
-static void ask(kiln_store *store)
+ * not contact its server. No entry has such a key.
+ *
+ * @number  makes the keys differ, so that different nodes of a cluster are asked */
+static void ask(kiln_store *store, unsigned number)
 {
     kiln_key_builder *builder = NULL;
     kiln_key *key = NULL;
+    char text[16];
+    snprintf(text, sizeof text, "%u", number);
     if (kiln_key_builder_new(&builder) == KILN_OK &&
-        kiln_key_builder_add_text(builder, "doctor", "") == KILN_OK &&
+        kiln_key_builder_add_text(builder, "doctor", text) == KILN_OK &&
         kiln_key_builder_finish(builder, &key) == KILN_OK) {
         kiln_store_contains(store, key);
     }
@@ -82,7 +89,10 @@ static const char *examine_directory(examination *doctor)
     kiln_error error = {.struct_size = sizeof error};
     kiln_store *store = NULL;
     kiln_status status = kiln_store_open(doctor->directory, &params, &store, &error);
-    ask(store);
+    const bool has_cluster = strstr(doctor->directory, "-cluster://") != NULL;
+    for (unsigned i = 0; i < (has_cluster ? QUESTIONS_TO_CLUSTER : 1); i++) {
+        ask(store, i);
+    }
     json_add(doctor->report, "tiers", tiers_to_json(store));
     kiln_store_close(&store);
     if (status == KILN_MISS) {
