@@ -24,7 +24,9 @@ typedef struct conformance_scene {
     const char *connector; /* its symbol */
     void (*describe)(kilni_remote_server *server);
     const char *before, *behind; /* the texts before and after a digest in a name */
-    const char *folder;          /* a scratch directory */
+    /* The same for a damaged entry that was moved. NULL if the server has no lists. */
+    const char *before_damaged, *behind_damaged;
+    const char *folder; /* a scratch directory */
     bool has_lists;
 } conformance_scene;
 
@@ -354,8 +356,9 @@ static inline void test_damaged_entries_are_moved(void **state)
         assert_int_equal(count, 1);
         assert_int_equal(get(1), KILN_MISS);
         assert_int_equal(get(2), KILN_OK);
-        snprintf(moved, sizeof moved, "kiln-v1-damaged/%s",
-                 name_of(1) + strlen(conformance.before));
+        snprintf(moved, sizeof moved, "%s%.*s%s", conformance.before_damaged,
+                 (int)KILN_DIGEST_TEXT_SIZE - 1, name_of(1) + strlen(conformance.before),
+                 conformance.behind_damaged);
         const planted_value found = value_of(moved);
         assert_int_equal(found.size, value.size);
         assert_memory_equal(found.data, value.data, value.size);

@@ -64,6 +64,8 @@ static int set_up(void **state)
                                       .describe = describe,
                                       .before = "kiln-v1/",
                                       .behind = "",
+                                      .before_damaged = "kiln-v1-damaged/",
+                                      .behind_damaged = "",
                                       .folder = scratch,
                                       .has_lists = true};
     write_credentials("writer", "kiln:writer", "writer-secret");
