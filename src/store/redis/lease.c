@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/redis/lease.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "os/clock.h"
+#include "store/network/token.h"
 #include "store/redis/slots.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -23,7 +22,6 @@
 #define UPKEEP_NS (1000 * NS_PER_MS)
 
 #define NAME_SIZE 64u
-#define TOKEN_SIZE 33u
 
 /* Each script does in one step what would otherwise take two commands. The last two scripts compare
  * the token, because a holder whose lease has expired must not change the lease of the next holder.
@@ -47,18 +45,8 @@ struct kilni_remote_lease {
     bool is_of_miss; /* the value did not exist when the lease was granted */
     char value_name[NAME_SIZE];
     char name[NAME_SIZE];
-    char token[TOKEN_SIZE]; /* only this holder has it */
+    char token[KILNI_TOKEN_SIZE]; /* only this holder has it */
 };
-
-static bool make_token(char token[TOKEN_SIZE])
-{
-    uint64_t random[2];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
-        return false;
-    }
-    snprintf(token, TOKEN_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
-    return true;
-}
 
 static kilni_resp_argument argument_of(const char *text)
 {
@@ -171,7 +159,7 @@ kiln_status kilni_redis_lease_take(kilni_redis_client *client, const char *name,
     int64_t number = 0;
     snprintf(lease->value_name, sizeof lease->value_name, "%s", name);
     const int length = snprintf(lease->name, sizeof lease->name, "%s:lease", name);
-    if (length < (int)sizeof lease->name && make_token(lease->token)) {
+    if (length < (int)sizeof lease->name && kilni_token_make(lease->token)) {
         status = run_script(lease, take_script, deadline_ns, &number);
     }
     if (status == KILN_OK && number == 0) {

@@ -4,69 +4,23 @@
  * holders of leases exit or are killed, and even if the server restarts. Each machine is
  * represented by a directory.
  */
-#include "support/store_scene.h"
+#include "support/lease_scene.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
 
 #include "store/remote/loader.h"
 #include "store/remote/state_path.h"
-#include "store/store.h"
-#include "support/child.h"
 #include "support/redis_server.h"
-
-#define NS_PER_S UINT64_C(1000000000)
-#define LONG_NS (60 * NS_PER_S)
-#define MACHINES 4u
-#define PROCESSES 16u /* on all machines */
-#define KEYS 8u
 
 static const char *const no_options[] = {NULL};
 
-/* What all processes of a test share. */
-typedef struct fleet {
-    _Atomic unsigned builds[KEYS + 1];
-    _Atomic unsigned holders; /* processes that hold a lease and do not release it */
-} fleet;
-
-static char scratch[SCRATCH_DIRECTORY_SIZE];
 static redis_server server;
-static fleet *shared;
 
-static kiln_store *open_at(const char *location)
+static const char *location_of(const char *options)
 {
-    kiln_store *store = NULL;
-    kiln_error error = {.struct_size = sizeof error};
-    if (kiln_store_open(location, NULL, &store, &error) != KILN_OK) {
-        fprintf(stderr, "%s: %s\n", location, error.text);
-        abort();
-    }
-    return store;
-}
-
-static kiln_store *open_server(const char *options)
-{
-    char location[256];
+    static char location[256];
     snprintf(location, sizeof location, "redis://127.0.0.1:%u?trust=any%s", server.port, options);
-    return open_at(location);
-}
-
-static kiln_store *open_machine(unsigned machine)
-{
-    char location[SCRATCH_PATH_SIZE];
-    snprintf(location, sizeof location, "%s/machine-%u|redis://127.0.0.1:%u?trust=any", scratch,
-             machine, server.port);
-    return open_at(location);
-}
-
-static kiln_status take(kiln_store *store, uint64_t number, uint64_t wait_ns,
-                        kiln_lease **ret_lease)
-{
-    kiln_key *key = scratch_key(number);
-    const kiln_status status = kiln_store_lease(store, key, wait_ns, ret_lease);
-    kiln_key_release(&key);
-    return status;
+    return location;
 }
 
 /* The name of a key's lease on the server. */
@@ -92,17 +46,15 @@ static const char *say(const char *command, const char *name)
 static int set_up(void **state)
 {
     (void)state;
-    scratch_make(scratch);
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return shared != MAP_FAILED && redis_start(&server, scratch, no_options) ? 0 : -1;
+    lease_location = location_of;
+    return lease_set_up() && redis_start(&server, scratch, no_options) ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
     redis_stop(&server);
-    munmap(shared, sizeof *shared);
-    scratch_remove(scratch);
+    lease_tear_down();
     return 0;
 }
 
@@ -215,27 +167,6 @@ static void test_stores_without_leases(void **state)
     kiln_store_close(&store);
 }
 
-static kiln_lease *of_parent;
-
-static void release_in_child(void)
-{
-    kiln_lease_release(&of_parent);
-}
-
-static void test_a_child_releases_nothing(void **state)
-{
-    (void)state;
-    kiln_store *store = open_server("");
-    kiln_lease *none = NULL;
-    assert_int_equal(take(store, 1, LONG_NS, &of_parent), KILN_OK);
-    assert_int_equal(run_in_child(release_in_child), 0);
-    assert_int_equal(take(store, 1, 0, &none), KILN_BUSY);
-    kiln_lease_release(&of_parent);
-    assert_int_equal(take(store, 1, LONG_NS, &of_parent), KILN_OK);
-    kiln_lease_release(&of_parent);
-    kiln_store_close(&store);
-}
-
 /* ---- machines ---- */
 
 static void test_machine_and_fleet(void **state)
@@ -256,71 +187,6 @@ static void test_machine_and_fleet(void **state)
     kiln_lease_release(&none);
     kiln_store_close(&machines[0]);
     kiln_store_close(&machines[1]);
-}
-
-/* Does what a request does for one key (src/program/request.c). */
-static bool obtain(kiln_store *store, uint64_t number)
-{
-    kiln_lease *lease = NULL;
-    if (scratch_get(store, number) == KILN_OK) {
-        return true;
-    }
-    take(store, number, LONG_NS, &lease);
-    if (scratch_get(store, number) != KILN_OK) {
-        atomic_fetch_add(&shared->builds[number], 1);
-        kilni_sleep_ns(20000000);
-        scratch_put(store, number, 2000);
-    }
-    kiln_lease_release(&lease);
-    return scratch_get(store, number) == KILN_OK;
-}
-
-static pid_t start(void (*body)(unsigned number), unsigned number)
-{
-    fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        body(number);
-        exit(0);
-    }
-    return child;
-}
-
-static void expect_success(pid_t child)
-{
-    int status = -1;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
-static void obtain_all(unsigned number)
-{
-    kiln_store *store = open_machine(number % MACHINES);
-    for (unsigned i = 0; i < KEYS; i++) {
-        CHECK(obtain(store, 1 + (number + i) % KEYS));
-    }
-    kiln_store_close(&store);
-}
-
-static void run_all(void)
-{
-    pid_t children[PROCESSES];
-    for (unsigned i = 0; i < PROCESSES; i++) {
-        children[i] = start(obtain_all, i);
-    }
-    for (unsigned i = 0; i < PROCESSES; i++) {
-        expect_success(children[i]);
-    }
-}
-
-static void test_one_build_of_each_key(void **state)
-{
-    (void)state;
-    run_all();
-    for (unsigned i = 1; i <= KEYS; i++) {
-        assert_int_equal(atomic_load(&shared->builds[i]), 1);
-    }
 }
 
 static void *disturb(void *unused)
@@ -350,31 +216,16 @@ static void test_the_server_restarts(void **state)
 
 /* ---- the death of a holder ---- */
 
-static void hold(unsigned machine)
-{
-    kiln_store *store = open_machine(machine);
-    kiln_lease *lease = NULL;
-    CHECK(take(store, 1, LONG_NS, &lease) == KILN_OK);
-    atomic_fetch_add(&shared->holders, 1);
-    for (;;) {
-        pause();
-    }
-}
-
 /* The lease of a killed process ends by itself; the lease of a running process does not. */
 static void test_a_holder_is_killed(void **state)
 {
     (void)state;
     kiln_store *store = open_machine(1);
     kiln_lease *own = NULL, *next = NULL, *none = NULL;
-    const pid_t holder = start(hold, 0);
-    while (atomic_load(&shared->holders) == 0) {
-        kilni_sleep_ns(1000000);
-    }
+    const pid_t holder = start_holder(0);
     assert_int_equal(take(store, 2, LONG_NS, &own), KILN_OK);
     assert_int_equal(take(store, 1, 0, &none), KILN_BUSY);
-    kill(holder, SIGKILL);
-    assert_int_equal(waitpid(holder, NULL, 0), holder);
+    kill_holder(holder);
     assert_in_range(strtol(say("PTTL", lease_of(1)) + 1, NULL, 10), 1, 4000);
     assert_int_equal(take(store, 1, LONG_NS, &next), KILN_OK);
     kiln_lease_release(&next);
