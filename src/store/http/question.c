@@ -46,6 +46,9 @@ static kiln_status append_lines(const kilni_http_question *question, const char 
         kilni_text_printf(text, "Content-Type: " KILNI_HTTP_BODY_TYPE "\r\nContent-Length: %zu\r\n",
                           question->body_size);
     }
+    if (question->must_be_new) {
+        kilni_text_append(text, "If-None-Match: *\r\n");
+    }
     return text->has_failed ? KILN_E_NO_MEMORY : KILN_OK;
 }
 

@@ -23,6 +23,7 @@ typedef struct kilni_http_question {
     size_t range;      /* how many bytes from the beginning are wanted; 0: all */
     const void *body;  /* of a PUT */
     size_t body_size;
+    bool must_be_new; /* of a PUT: the server must refuse it if the name has a value */
 } kilni_http_question;
 
 /* A function that appends the header lines that identify the user, each with its line end. If it

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "store/http/date.h"
+
 /* ---- lines ---- */
 
 typedef enum line_state { INCOMPLETE, COMPLETE, NO_LINE } line_state;
@@ -192,6 +194,19 @@ static bool read_content_range(kilni_http_reader *reader, span value)
     return last < reader->head.whole_size;
 }
 
+/* A date that cannot be read counts as none. */
+static bool read_date(kilni_http_reader *reader, span value)
+{
+    kilni_http_date_read(value.at, value.length, &reader->head.sent_s);
+    return true;
+}
+
+static bool read_last_modified(kilni_http_reader *reader, span value)
+{
+    kilni_http_date_read(value.at, value.length, &reader->head.modified_s);
+    return true;
+}
+
 static const struct field {
     const char *name;
     bool (*read)(kilni_http_reader *reader, span value);
@@ -203,6 +218,8 @@ static const struct field {
     {"Content-Encoding", read_content_encoding},
     {"Retry-After", read_retry_after},
     {"Content-Range", read_content_range},
+    {"Date", read_date},
+    {"Last-Modified", read_last_modified},
 };
 
 /* Reads a header field. Parsers differ in how they understand a name that ends with a blank, or a

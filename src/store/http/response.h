@@ -32,6 +32,9 @@ typedef struct kilni_http_head {
     uint32_t retry_after_s; /* for how long the server asks not to be contacted; 0: it does not ask
                                for this */
     bool is_last;           /* the server closes the connection after this answer */
+    /* Times of the server's clock, in seconds since 1970; 0: not given. */
+    uint64_t sent_s;     /* when the server sent the answer (Date) */
+    uint64_t modified_s; /* when the file was last changed (Last-Modified) */
 } kilni_http_head;
 
 typedef enum kilni_http_state {

@@ -34,7 +34,7 @@ typedef struct field {
  * name. Amazon requires the host, the type of the body, and all fields whose names begin with
  * "x-amz-". */
 typedef struct signed_fields {
-    field items[6];
+    field items[7];
     size_t count;
     char range[32];
     char body_hash[HEX_SIZE];
@@ -56,6 +56,7 @@ static void list_fields(const kilni_s3_signer *signer, const char *host,
     fields->count = 0;
     add(fields, "content-type", question->body ? KILNI_HTTP_BODY_TYPE : NULL);
     add(fields, "host", host);
+    add(fields, "if-none-match", question->must_be_new ? "*" : NULL);
     add(fields, "range", question->range > 0 ? fields->range : NULL);
     add(fields, "x-amz-content-sha256", fields->body_hash);
     add(fields, "x-amz-date", fields->time);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "answer_transcript.h"
+#include "store/http/date.h"
 
 #define OK "HTTP/1.1 200 OK\r\n"
 #define PLAIN "size 0 0 chunked 0 range 0 0 page 0 encoded 0 retry 0 last "
@@ -153,6 +154,61 @@ static void test_what_is_refused(void **state)
     kilni_text_done(&text);
 }
 
+static const struct date {
+    const char *text;
+    uint64_t time_s; /* 0: the text is not a date */
+} dates[] = {
+    {"Sun, 06 Nov 1994 08:49:37 GMT", 784111777},
+    {"Thu, 01 Jan 1970 00:00:01 GMT", 1},
+    {"Tue, 29 Feb 2000 23:59:59 GMT", 951868799},
+    {"Wed, 01 Mar 2000 00:00:00 GMT", 951868800},
+    {"Mon, 01 Mar 2100 00:00:00 GMT", 4107542400},
+    {"Fri, 31 Dec 9999 23:59:60 GMT", 253402300800},
+    {"Sun, 06 Nov 1994 08:49:37 GMT ", 0},
+    {"Sun, 06 Nov 1994 08:49:37 UTC", 0},
+    {"Sun, 06 Nox 1994 08:49:37 GMT", 0},
+    {"Sun, 06 ovD 1994 08:49:37 GMT", 0},
+    {"Sun, 00 Nov 1994 08:49:37 GMT", 0},
+    {"Thu, 29 Feb 2100 08:49:37 GMT", 0},
+    {"Sun, 06 Nov 1969 08:49:37 GMT", 0},
+    {"Sun, 06 Nov 1994 24:49:37 GMT", 0},
+    {"Sun, 06 Nov 1994 08:60:37 GMT", 0},
+    {"Sun, 06 Nov 1994 08:49:61 GMT", 0},
+    {"Sun, -6 Nov 1994 08:49:37 GMT", 0},
+    {"Sunday, 06-Nov-94 08:49:37 GMT", 0},
+    {"Sun Nov  6 08:49:37 1994", 0},
+    {"", 0},
+};
+
+static void test_dates(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof dates / sizeof dates[0]; i++) {
+        uint64_t time_s = 0;
+        const bool is_date = kilni_http_date_read(dates[i].text, strlen(dates[i].text), &time_s);
+        if (is_date != (dates[i].time_s != 0) || time_s != dates[i].time_s) {
+            fail_msg("%s: %llu", dates[i].text, (unsigned long long)time_s);
+        }
+    }
+}
+
+static void test_dates_of_answers(void **state)
+{
+    (void)state;
+    static const char bytes[] = OK "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
+                                   "last-modified:\tSun, 06 Nov 1994 08:49:30 GMT \r\n"
+                                   "Date-Of: Sun, 06 Nov 1994 09:00:00 GMT\r\n"
+                                   "Date: yesterday\r\nContent-Length: 0\r\n\r\n";
+    kilni_http_reader reader = {.answers_head = false};
+    kilni_text text = {0};
+    size_t used = 0;
+    assert_true(answer_read_in_steps(&reader, (const unsigned char *)bytes, sizeof bytes - 1, 1,
+                                     &text, &used));
+    assert_int_equal(reader.head.sent_s, 784111777);
+    assert_int_equal(reader.head.modified_s, 784111770);
+    kilni_text_done(&text);
+}
+
 /* Long lines are skipped, unless they matter; the total size of a head is limited. */
 static void test_long_heads(void **state)
 {
@@ -216,8 +272,9 @@ static void test_what_never_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),         cmocka_unit_test(test_the_end_is_exact),
-        cmocka_unit_test(test_what_is_refused), cmocka_unit_test(test_long_heads),
+        cmocka_unit_test(test_answers),          cmocka_unit_test(test_the_end_is_exact),
+        cmocka_unit_test(test_what_is_refused),  cmocka_unit_test(test_dates),
+        cmocka_unit_test(test_dates_of_answers), cmocka_unit_test(test_long_heads),
         cmocka_unit_test(test_what_never_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

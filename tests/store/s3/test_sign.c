@@ -29,23 +29,31 @@ static const struct example {
     size_t range;
     const char *body, *token, *region;
     const char *body_hash, *fields, *signature;
+    bool must_be_new;
 } examples[] = {
     /* "Signature Calculations for the Authorization Header", in Amazon S3's API reference. */
     {PUBLISHED_HOST, "GET", "/test.txt", "", 10, NULL, NULL, "us-east-1", NOTHING,
-     "host;range;" DATE_FIELDS, "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"},
+     "host;range;" DATE_FIELDS, "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
+     false},
     {PUBLISHED_HOST, "GET", "/", "lifecycle=", 0, NULL, NULL, "us-east-1", NOTHING,
-     "host;" DATE_FIELDS, "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"},
+     "host;" DATE_FIELDS, "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
+     false},
     {PUBLISHED_HOST, "GET", "/", "max-keys=2&prefix=J", 0, NULL, NULL, "us-east-1", NOTHING,
-     "host;" DATE_FIELDS, "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"},
+     "host;" DATE_FIELDS, "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
+     false},
     /* S3SigV4Auth of botocore 1.43.11. */
     {OTHER_HOST, "PUT", "/team.cache/a=b,c+d~/kiln-v1/0123", "", 0, "hello", TOKEN, "eu-west-1",
      HELLO, "content-type;host;" DATE_FIELDS ";x-amz-security-token",
-     "88be365c2d6e1998c09aa9ded0e850f28ca8cb8bb5e05e7d3b3cad0145a4aaba"},
+     "88be365c2d6e1998c09aa9ded0e850f28ca8cb8bb5e05e7d3b3cad0145a4aaba", false},
     {OTHER_HOST, "GET", "/team.cache",
      "list-type=2&prefix=a%3Db%2Cc%2Bd~%2Fkiln-v1%2F"
      "&start-after=a%3Db%2Cc%2Bd~%2Fkiln-v1%2F0%20%2A",
      0, NULL, TOKEN, "eu-west-1", NOTHING, "host;" DATE_FIELDS ";x-amz-security-token",
-     "da1956dc47c911f138612637a720db1553f23295abe7a280817e70d6b384c5ba"},
+     "da1956dc47c911f138612637a720db1553f23295abe7a280817e70d6b384c5ba", false},
+    /* The same put as above, with a condition; computed with Python's hmac and hashlib. */
+    {OTHER_HOST, "PUT", "/team.cache/a=b,c+d~/kiln-v1/0123", "", 0, "hello", TOKEN, "eu-west-1",
+     HELLO, "content-type;host;if-none-match;" DATE_FIELDS ";x-amz-security-token",
+     "eed56924894519cdaa032bf7d0546b1242563f749e92691a5d3236df92080992", true},
 };
 
 static void write_expected(const struct example *example, char expected[1024])
@@ -80,6 +88,7 @@ static void test_examples(void **state)
                                               .path = path.bytes,
                                               .query = example->query,
                                               .range = example->range,
+                                              .must_be_new = example->must_be_new,
                                               .body = example->body,
                                               .body_size =
                                                   example->body ? strlen(example->body) : 0};
