@@ -187,11 +187,12 @@ KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 KILN_API kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key);
 
 /* Takes the right to build a key. Only one process of this machine has the lease at a time. If the
- * store is on a Redis server, or is a chain with one, only one process on all machines that use the
- * server has the lease. Other servers have no leases. On one machine, a lease is a lock of the
- * operating system, which releases it as soon as the process ends. A server releases it within
- * seconds. A caller that gets the lease must look in the store again, because another process might
- * have built meanwhile.
+ * store is on a server, or is a chain with one, only one process on all machines that use the
+ * server has the lease, except that faults may give it to several. On one machine, a lease is a
+ * lock of the operating system, which releases it as soon as the process ends. A server releases it
+ * within seconds. A caller that gets the lease must look in the store again, because another
+ * process might have built meanwhile. If the entry was stored while the call waited, the call may
+ * return KILN_OK with a lease of a server that excludes nobody, since nothing is left to build.
  *
  * @wait_ns    how long to wait for another holder; 0: not at all
  * @ret_lease  [out] to be released with kiln_lease_release

@@ -358,6 +358,13 @@ static bool is_outdated(const slot *found)
     return now.size == before.size && memcmp(now.data, before.data, now.size) == 0;
 }
 
+/* Returns how long a build of this key will probably take; 0: unknown. */
+static uint64_t likely_build_ns(const flight *f, const slot *wanted)
+{
+    return wanted->known_cost_ns > 0 ? wanted->known_cost_ns
+                                     : kilni_writer_mean_build_ns(f->context->writer);
+}
+
 /* Looks in the store again after taking the lease or waiting for it. The last holder of the lease
  * might have stored the entry, or replaced an entry that could not be used. */
 static void look_again(flight *f, slot *wanted)
@@ -370,22 +377,37 @@ static void look_again(flight *f, slot *wanted)
     }
 }
 
-/* Takes the lease, so that only this process builds. Then looks in the store again. If the thread
- * has waited too long for the lease, or if the store has no leases, the thread builds for itself.
- */
-static void take_lease(flight *f, slot *wanted)
+/* Takes the lease, and looks in the store again. Returns whether the thread had to wait for the
+ * lease. */
+static int take_once(flight *f, slot *wanted)
 {
-    kiln_status status = kiln_store_lease(f->context->store, wanted->key, 0, &wanted->lease);
+    kiln_store *store = f->context->store;
+    const uint64_t build_ns = likely_build_ns(f, wanted);
+    kiln_status status = kilni_store_lease(store, wanted->key, build_ns, 0, &wanted->lease);
     const int has_to_wait = status == KILN_BUSY;
     if (has_to_wait) {
         const uint64_t start_ns = kilni_clock_ns();
         f->result.waited = 1;
         status =
-            kiln_store_lease(f->context->store, wanted->key, lease_wait(f, wanted), &wanted->lease);
+            kilni_store_lease(store, wanted->key, build_ns, lease_wait(f, wanted), &wanted->lease);
         f->lease_wait_ns += kilni_clock_ns() - start_ns;
     }
     if (has_to_wait || status == KILN_OK) {
         look_again(f, wanted);
+    }
+    return has_to_wait;
+}
+
+/* Makes this process the only builder, and looks in the store again. If the thread waited for the
+ * lease too long, or the store has no leases, the thread builds for itself. A lease that is shared
+ * does not make it the only builder. The thread gets one only after it has waited, so the limit of
+ * all waits ends the loop. */
+static void take_lease(flight *f, slot *wanted)
+{
+    int has_to_wait = take_once(f, wanted);
+    while (!wanted->entry && wanted->lease && wanted->lease->is_shared) {
+        kiln_lease_release(&wanted->lease);
+        has_to_wait |= take_once(f, wanted);
     }
     /* If builds are not captured, all threads that waited can continue at the same time, because
      * the driver's own cache has the build by now. */

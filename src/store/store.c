@@ -290,13 +290,19 @@ kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key)
 kiln_status kiln_store_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
                              kiln_lease **ret_lease)
 {
+    return kilni_store_lease(store, key, 0, wait_ns, ret_lease);
+}
+
+kiln_status kilni_store_lease(kiln_store *store, const kiln_key *key, uint64_t build_ns,
+                              uint64_t wait_ns, kiln_lease **ret_lease)
+{
     if (!key || !ret_lease) {
         return KILN_E_INVALID;
     }
     if (!(kilni_store_capabilities(store) & KILNI_STORE_LEASES)) {
         return KILN_E_UNSUPPORTED;
     }
-    return store->ops->lease(store, key, wait_ns, ret_lease);
+    return store->ops->lease(store, key, build_ns, wait_ns, ret_lease);
 }
 
 void kiln_lease_release(kiln_lease **lease)

@@ -103,8 +103,9 @@ typedef struct kilni_store_ops {
     /* @judged: as kilni_store_remove_judged; NULL: removes the key's entry in any case. */
     kiln_status (*remove)(kiln_store *store, const kiln_key *key, const kiln_entry *judged);
     kiln_status (*contains)(kiln_store *store, const kiln_key *key);
-    kiln_status (*lease)(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
-                         kiln_lease **ret_lease);
+    /* @build_ns: as kilni_store_lease */
+    kiln_status (*lease)(kiln_store *store, const kiln_key *key, uint64_t build_ns,
+                         uint64_t wait_ns, kiln_lease **ret_lease);
     void (*lease_release)(kiln_lease *lease);
     /* The next get of the key must ask the server, even if it has just denied to have the key's
      * entry. NULL: every get asks. */
@@ -168,6 +169,9 @@ struct kiln_lease {
      * lease; NULL: no such store is known. While the lease is held, the holder need not ask that
      * store again. */
     const kiln_store *missed_in;
+    /* The lease excludes nobody: while the caller waited for it, the store got the key's entry. If
+     * the caller cannot use that entry, it must ask for the lease again. */
+    bool is_shared;
 };
 
 struct kiln_item {
@@ -205,6 +209,13 @@ bool kilni_store_may_merge(const kiln_store *store, const kiln_entry *found);
 
 /* Returns KILNI_STORE_…; 0 for NULL. */
 uint32_t kilni_store_capabilities(const kiln_store *store);
+
+/* As kiln_store_lease, for a caller that knows how long the build will probably take.
+ *
+ * @build_ns  0: unknown. If it would take too long to get a server's lease for a build of this
+ *            length, the server is not asked */
+kiln_status kilni_store_lease(kiln_store *store, const kiln_key *key, uint64_t build_ns,
+                              uint64_t wait_ns, kiln_lease **ret_lease);
 
 /* As kiln_store_get, for a caller that has a kilni_writer: if a lower tier of a chain has the
  * entry, this call does not copy it to the tiers above.

@@ -53,6 +53,10 @@ struct kilni_writer {
     _Atomic uint64_t pending[KILNI_STATS_COUNT];
     _Atomic bool is_dirty;
 
+    /* All builds that were counted, and how long they took; relaxed, since the mean is only an
+     * estimate. */
+    _Atomic uint64_t builds, build_ns;
+
     /* All further fields except the last two are guarded by writers_lock. */
     pthread_cond_t changed; /* one of the fields below has changed, or is_dirty was set */
     queue_item *first, *last;
@@ -127,9 +131,17 @@ void kilni_writer_count(kilni_writer *writer, const kiln_stats *delta)
             atomic_fetch_add_explicit(&writer->pending[i], counts[i], memory_order_relaxed);
         }
     }
+    atomic_fetch_add_explicit(&writer->builds, delta->builds, memory_order_relaxed);
+    atomic_fetch_add_explicit(&writer->build_ns, delta->build_ns, memory_order_relaxed);
     if (!is_forked(writer)) {
         mark_dirty(writer);
     }
+}
+
+uint64_t kilni_writer_mean_build_ns(const kilni_writer *writer)
+{
+    const uint64_t builds = atomic_load_explicit(&writer->builds, memory_order_relaxed);
+    return builds > 0 ? atomic_load_explicit(&writer->build_ns, memory_order_relaxed) / builds : 0;
 }
 
 static void take_pending(kilni_writer *writer, kiln_stats *ret_counts)

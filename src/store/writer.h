@@ -65,6 +65,9 @@ void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
  * kiln_store_get reported. */
 void kilni_writer_count(kilni_writer *writer, const kiln_stats *delta);
 
+/* Returns the mean duration of the builds that were counted; 0: none was. */
+uint64_t kilni_writer_mean_build_ns(const kilni_writer *writer);
+
 /* Waits until everything that was queued has been written and counted. If the writer has no thread,
  * the caller does this work, and a write that has begun may exceed the timeout. Returns KILN_OK;
  * KILN_TIMEOUT. */

@@ -599,6 +599,18 @@ static void test_counters_need_no_thread(void **state)
     assert_int_equal(read_statistics().hits_store, 10);
 }
 
+/* The mean counts all builds, whether or not their counters were flushed. */
+static void test_mean_build(void **state)
+{
+    (void)state;
+    assert_int_equal(kilni_writer_mean_build_ns(writer), 0);
+    kilni_writer_count(writer, &(kiln_stats){.builds = 2, .build_ns = 600});
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(kilni_writer_mean_build_ns(writer), 300);
+    kilni_writer_count(writer, &(kiln_stats){.builds = 1});
+    assert_int_equal(kilni_writer_mean_build_ns(writer), 200);
+}
+
 static void test_counters_are_flushed_soon(void **state)
 {
     (void)state;
@@ -809,6 +821,7 @@ int main(void)
         TEST(test_a_writer_freed_by_its_own_thread),
         TEST(test_a_child_of_its_own_thread_writes_nothing),
         TEST(test_counters_need_no_thread),
+        TEST(test_mean_build),
         TEST(test_counters_are_flushed_soon),
         TEST(test_damage_reaches_the_statistics),
         TEST(test_a_drain_flushes_the_counts_of_what_it_waited_for),

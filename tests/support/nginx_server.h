@@ -11,6 +11,9 @@
  *     /small/     files of at most 1,000 bytes
  *     /html/      the files have the type text/html
  *     /moved/     a redirection to /open/
+ *     /conditional/    "If-None-Match: *" is honoured in a PUT (in the other places it is ignored)
+ *     /unconditional/  a PUT with "If-None-Match" gets the answer 501
+ *     /nomarkers/      names that end with ".lease" cannot be put
  */
 #pragma once
 
@@ -62,7 +65,13 @@ static const char nginx_locations[] =
     "    location /full/ { if ($request_method = PUT) { return 507; } }\n"
     "    location /small/ { client_max_body_size 1000; }\n"
     "    location /html/ { dav_methods off; default_type text/html; alias data/open/; }\n"
-    "    location /moved/ { return 302 /open/; }\n";
+    "    location /moved/ { return 302 /open/; }\n"
+    "    location /conditional/ { set $condition $request_method$http_if_none_match;\n"
+    "      if (-f $request_filename) { set $condition $condition+; }\n"
+    "      if ($condition = PUT*+) { return 412; } }\n"
+    "    location /unconditional/ { if ($http_if_none_match) { return 501; } }\n"
+    "    location ~ ^/nomarkers/.*\\.lease$ { return 403; }\n"
+    "    location /nomarkers/ {}\n";
 
 static inline void nginx_write(const nginx_server *server, const char *name, const char *text)
 {

@@ -53,7 +53,9 @@ void kilni_chain_save_counts(kilni_chain *chain);
  * lease. Its holder then asks the first server that has leases for the fleet's lease. So all
  * processes that use the same chain ask the same tiers, as long as these work, and only one process
  * of each machine at a time asks the server. If no tier can grant one of the two leases, the other
- * one is sufficient. The statuses are those of kiln_store_lease. */
-kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
-                              kiln_lease **ret_lease);
+ * one is sufficient. If another process of the machine had the machine's lease meanwhile, and a
+ * local tier now has the key's entry, the chain's lease is shared. The parameters and
+ * statuses are those of kilni_store_lease. */
+kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t build_ns,
+                              uint64_t wait_ns, kiln_lease **ret_lease);
 void kilni_chain_lease_release(kiln_lease *lease);

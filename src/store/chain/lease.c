@@ -9,9 +9,15 @@ typedef struct chain_lease {
     kiln_lease *machine, *fleet; /* NULL: no tier granted it */
 } chain_lease;
 
+/* What the caller of kilni_chain_lease asks for. */
+typedef struct wanted_lease {
+    const kiln_key *key;
+    uint64_t build_ns;
+} wanted_lease;
+
 /* Takes a lease from the first tier that can grant one: from a server if @is_server, otherwise from
  * a local tier. */
-static kiln_status ask_tiers(kilni_chain *chain, bool is_server, const kiln_key *key,
+static kiln_status ask_tiers(kilni_chain *chain, bool is_server, const wanted_lease *wanted,
                              uint64_t wait_ns, kiln_lease **ret_lease)
 {
     kiln_status result = KILN_E_UNSUPPORTED;
@@ -24,7 +30,8 @@ static kiln_status ask_tiers(kilni_chain *chain, bool is_server, const kiln_key 
         if (!asked) {
             continue;
         }
-        result = kilni_tier_note(tier, kiln_store_lease(asked, key, wait_ns, ret_lease));
+        result = kilni_tier_note(
+            tier, kilni_store_lease(asked, wanted->key, wanted->build_ns, wait_ns, ret_lease));
         kilni_tier_counts_note_fault(&tier->counts, result);
         if (result == KILN_OK || result == KILN_BUSY || result == KILN_E_NO_MEMORY) {
             return result;
@@ -33,23 +40,45 @@ static kiln_status ask_tiers(kilni_chain *chain, bool is_server, const kiln_key 
     return result;
 }
 
-/* Takes the leases of the machine and of the fleet. Returns KILN_OK: @lease has at least one of
- * them; KILN_BUSY; KILN_E_NO_MEMORY; otherwise why neither lease could be obtained. */
-static kiln_status take(kilni_chain *chain, const kiln_key *key, uint64_t wait_ns,
+/* Whether a server grants leases, and a local tier has an entry of the key. */
+static bool is_server_needless(kilni_chain *chain, const kiln_key *key)
+{
+    bool has_server = false, is_here = false;
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        const uint32_t capabilities = kilni_tier_capabilities(tier);
+        const bool is_local = !(capabilities & KILNI_STORE_SENDS);
+        kiln_store *asked = is_local && !is_here ? kilni_tier_peek(tier) : NULL;
+        is_here = is_here || (asked && kiln_store_contains(asked, key) == KILN_OK);
+        has_server = has_server || (!is_local && (capabilities & KILNI_STORE_LEASES));
+    }
+    return has_server && is_here;
+}
+
+/* Takes the leases of the machine and of the fleet. If this process had to wait for the machine's
+ * lease, the last holder has probably stored the entry, and then the server is not asked. Returns
+ * KILN_OK: @lease has at least one of them; KILN_BUSY; KILN_E_NO_MEMORY; otherwise why neither
+ * lease could be obtained. */
+static kiln_status take(kilni_chain *chain, const wanted_lease *wanted, uint64_t wait_ns,
                         chain_lease *lease)
 {
     const uint64_t start_ns = kilni_clock_ns();
-    const kiln_status machine = ask_tiers(chain, false, key, wait_ns, &lease->machine);
-    if (machine == KILN_BUSY || machine == KILN_E_NO_MEMORY) {
+    kiln_status machine = ask_tiers(chain, false, wanted, 0, &lease->machine);
+    if (machine == KILN_BUSY && wait_ns > 0) {
+        machine = ask_tiers(chain, false, wanted, wait_ns, &lease->machine);
+        lease->lease.is_shared = machine == KILN_OK && is_server_needless(chain, wanted->key);
+    }
+    if (machine == KILN_BUSY || machine == KILN_E_NO_MEMORY || lease->lease.is_shared) {
         return machine;
     }
     const uint64_t waited_ns = kilni_clock_ns() - start_ns;
     const uint64_t left_ns = waited_ns < wait_ns ? wait_ns - waited_ns : 0;
-    const kiln_status fleet = ask_tiers(chain, true, key, left_ns, &lease->fleet);
-    if (fleet == KILN_BUSY || fleet == KILN_E_NO_MEMORY || fleet == KILN_OK) {
-        return fleet;
+    const kiln_status fleet = ask_tiers(chain, true, wanted, left_ns, &lease->fleet);
+    if (fleet == KILN_OK) {
+        lease->lease.missed_in = lease->fleet->missed_in;
+        lease->lease.is_shared = lease->fleet->is_shared;
     }
-    return machine;
+    return fleet == KILN_BUSY || fleet == KILN_E_NO_MEMORY || fleet == KILN_OK ? fleet : machine;
 }
 
 /* While this process waited, the last holder of the lease may have put the entry onto a server,
@@ -64,21 +93,21 @@ static void forget_misses(kilni_chain *chain, const kiln_key *key)
     }
 }
 
-kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
-                              kiln_lease **ret_lease)
+kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t build_ns,
+                              uint64_t wait_ns, kiln_lease **ret_lease)
 {
+    const wanted_lease wanted = {.key = key, .build_ns = build_ns};
     chain_lease *lease = calloc(1, sizeof *lease);
     if (!lease) {
         return KILN_E_NO_MEMORY;
     }
     lease->lease.ops = store->ops;
-    const kiln_status status = take((kilni_chain *)store, key, wait_ns, lease);
+    const kiln_status status = take((kilni_chain *)store, &wanted, wait_ns, lease);
     forget_misses((kilni_chain *)store, key);
     if (status != KILN_OK) {
         kilni_chain_lease_release(&lease->lease);
         return status;
     }
-    lease->lease.missed_in = lease->fleet ? lease->fleet->missed_in : NULL;
     *ret_lease = &lease->lease;
     return KILN_OK;
 }

@@ -475,6 +475,6 @@ kiln_status kilni_dir_item_remove(kiln_item *item);
  */
 #define KILNI_DIR_JANITOR_BYTE ((off_t)1 << 41)
 
-kiln_status kilni_dir_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
-                            kiln_lease **ret_lease);
+kiln_status kilni_dir_lease(kiln_store *store, const kiln_key *key, uint64_t build_ns,
+                            uint64_t wait_ns, kiln_lease **ret_lease);
 void kilni_dir_lease_release(kiln_lease *lease);

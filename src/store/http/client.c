@@ -101,6 +101,9 @@ static kilni_http_request *take_first(request_queue *queue)
 static void finish(kilni_http_request *request, kiln_status status)
 {
     request->status = status;
+    if (request->arrived) {
+        request->arrived(request);
+    }
     kilni_call_finish(&request->call);
 }
 
@@ -429,6 +432,15 @@ kiln_status kilni_http_client_ask(kilni_http_client *client, kilni_http_request 
         status = request->status;
     }
     return status == KILN_TIMEOUT || status == KILN_E_CORRUPT ? KILN_E_IO : status;
+}
+
+void kilni_http_client_send(kilni_http_client *client, kilni_http_request *request)
+{
+    if (kilni_breaker_admits(&client->breaker, kilni_clock_ns())) {
+        kilni_call_send(&request->call);
+    } else {
+        finish(request, KILN_E_IO);
+    }
 }
 
 kilni_server_fault kilni_http_client_fault(const kilni_http_client *client)

@@ -50,6 +50,10 @@ kiln_status kilni_http_client_prepare(kilni_http_client *client, unsigned lane,
  * KILN_E_UNAUTHENTICATED: the server's certificate is not accepted; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_http_client_ask(kilni_http_client *client, kilni_http_request *request);
 
+/* Sends a request for which no thread waits. Its function arrived is called in any case, unless the
+ * I/O thread has ended. Only the I/O thread calls this. The request passes to the client. */
+void kilni_http_client_send(kilni_http_client *client, kilni_http_request *request);
+
 /* Returns the reason for the last failure to contact the server. */
 kilni_server_fault kilni_http_client_fault(const kilni_http_client *client);
 

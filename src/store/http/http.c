@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/http/lease.h"
 #include "store/http/objects.h"
 #include "store/network/secret_file.h"
 
@@ -144,7 +145,8 @@ const kilni_connector kiln_remote_http_connector = {
     .put = kilni_http_put,
     .remove = kilni_http_remove,
     .list = list,
-    .lease = kilni_http_lease,
+    .lease = kilni_http_lease_take,
+    .lease_pause_ns = KILNI_HTTP_LEASE_PAUSE_NS,
     .lease_release = kilni_http_lease_release,
     .fault = kilni_http_fault,
     .is_away = kilni_http_is_away,

@@ -30,9 +30,8 @@ static void rest(kilni_remote *remote, const kilni_http_head *head)
     kilni_http_client_rest(remote->client, seconds * NS_PER_S);
 }
 
-/* Returns the status for an answer that does not report success. Redirections are not followed,
- * since a different server would answer. */
-static kiln_status status_of(kilni_remote *remote, const kilni_http_head *head)
+/* Redirections are not followed, since a different server would answer. */
+kiln_status kilni_http_status_of(kilni_remote *remote, const kilni_http_head *head)
 {
     switch (head->status) {
     case 404:
@@ -56,13 +55,13 @@ static kiln_status status_of(kilni_remote *remote, const kilni_http_head *head)
     }
 }
 
-/* Returns the status for an answer with a body. If an HTML page arrives instead of an entry, it was
- * sent by something between the server and this machine. */
-static kiln_status status_of_body(kilni_remote *remote, const kilni_http_request *request)
+/* If an HTML page arrives instead of a value, it was sent by something between the server and this
+ * machine. */
+kiln_status kilni_http_status_of_body(kilni_remote *remote, const kilni_http_request *request)
 {
     const kilni_http_head *head = &request->head;
     if (head->status != 200 && head->status != 206) {
-        return status_of(remote, head);
+        return kilni_http_status_of(remote, head);
     }
     if (head->is_page) {
         rest(remote, head);
@@ -73,37 +72,18 @@ static kiln_status status_of_body(kilni_remote *remote, const kilni_http_request
 
 /* ---- asking ---- */
 
-/* A request for a name, and how much of the answer's body is wanted. */
-typedef struct object_question {
-    unsigned lane;
-    const char *method, *name;
-    size_t range;
-    const void *body;
-    size_t body_size;
-    uint64_t max_bytes, deadline_ns;
-    size_t kept_bytes;
-} object_question;
-
-/* Sends a request and waits for the answer. Sets @ret_request even on failure; it may then be NULL.
- * The caller must release the request. */
-static kiln_status ask(kilni_remote *remote, const object_question *object,
-                       const kilni_http_question *question, kilni_http_request **ret_request)
+/* Makes a request without its text. */
+static kiln_status prepare(kilni_remote *remote, const kilni_http_object *object,
+                           kilni_http_request **ret_request)
 {
-    kilni_http_request *request = NULL;
-    kiln_status status =
-        kilni_http_client_prepare(remote->client, object->lane, object->deadline_ns, &request);
+    const kiln_status status =
+        kilni_http_client_prepare(remote->client, object->lane, object->deadline_ns, ret_request);
     if (status == KILN_OK) {
-        request->asks_head = strcmp(question->method, "HEAD") == 0;
-        request->asks_range = question->range > 0;
-        request->max_bytes = object->max_bytes;
-        request->kept_bytes = object->kept_bytes;
-        status = kilni_http_append_question(remote->server, question, remote->kind->authorize,
-                                            &request->text);
+        (*ret_request)->asks_head = strcmp(object->method, "HEAD") == 0;
+        (*ret_request)->asks_range = object->range > 0;
+        (*ret_request)->max_bytes = object->max_bytes;
+        (*ret_request)->kept_bytes = object->kept_bytes;
     }
-    if (status == KILN_OK) {
-        status = kilni_http_client_ask(remote->client, request);
-    }
-    *ret_request = request;
     return status;
 }
 
@@ -114,12 +94,10 @@ static void release(kilni_http_request *request)
     }
 }
 
-/* Sends a request for a name. */
-static kiln_status ask_object(kilni_remote *remote, const object_question *object,
-                              kilni_http_request **ret_request)
+kiln_status kilni_http_append_object(kilni_remote *remote, const kilni_http_object *object,
+                                     kilni_text *text)
 {
     kilni_text path = {0};
-    *ret_request = NULL;
     kilni_http_append_escaped(&path, remote->server->path, true);
     kilni_text_append(&path, "/");
     kilni_http_append_escaped(&path, object->name, true);
@@ -130,11 +108,24 @@ static kiln_status ask_object(kilni_remote *remote, const object_question *objec
                                               .query = "",
                                               .range = object->range,
                                               .body = object->body,
-                                              .body_size = object->body_size};
-        status = ask(remote, object, &question, ret_request);
+                                              .body_size = object->body_size,
+                                              .must_be_new = object->must_be_new};
+        status =
+            kilni_http_append_question(remote->server, &question, remote->kind->authorize, text);
     }
     kilni_text_done(&path);
     return status;
+}
+
+kiln_status kilni_http_ask_object(kilni_remote *remote, const kilni_http_object *object,
+                                  kilni_http_request **ret_request)
+{
+    *ret_request = NULL;
+    kiln_status status = prepare(remote, object, ret_request);
+    if (status == KILN_OK) {
+        status = kilni_http_append_object(remote, object, &(*ret_request)->text);
+    }
+    return status == KILN_OK ? kilni_http_client_ask(remote->client, *ret_request) : status;
 }
 
 static void take_data(kilni_http_request *request, kilni_remote_bytes *ret_bytes)
@@ -154,15 +145,15 @@ kiln_status kilni_http_get(kilni_remote *remote, const char *name, uint64_t max_
                            uint64_t deadline_ns, kilni_remote_bytes *ret_bytes)
 {
     kilni_http_request *request;
-    const object_question object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
-                                    .method = "GET",
-                                    .name = name,
-                                    .max_bytes = max_bytes,
-                                    .kept_bytes = as_size(max_bytes),
-                                    .deadline_ns = deadline_ns};
-    kiln_status status = ask_object(remote, &object, &request);
+    const kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                      .method = "GET",
+                                      .name = name,
+                                      .max_bytes = max_bytes,
+                                      .kept_bytes = as_size(max_bytes),
+                                      .deadline_ns = deadline_ns};
+    kiln_status status = kilni_http_ask_object(remote, &object, &request);
     if (status == KILN_OK) {
-        status = status_of_body(remote, request);
+        status = kilni_http_status_of_body(remote, request);
     }
     if (status == KILN_OK) {
         take_data(request, ret_bytes);
@@ -178,18 +169,18 @@ kiln_status kilni_http_get_head(kilni_remote *remote, const char *name, size_t s
                                 uint64_t *ret_whole_size)
 {
     kilni_http_request *request;
-    const object_question object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
-                                    .method = "GET",
-                                    .name = name,
-                                    .range = size,
-                                    .max_bytes = UINT64_MAX,
-                                    .kept_bytes = size,
-                                    .deadline_ns = deadline_ns};
-    kiln_status status = ask_object(remote, &object, &request);
+    const kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                      .method = "GET",
+                                      .name = name,
+                                      .range = size,
+                                      .max_bytes = UINT64_MAX,
+                                      .kept_bytes = size,
+                                      .deadline_ns = deadline_ns};
+    kiln_status status = kilni_http_ask_object(remote, &object, &request);
     if (status == KILN_OK && request->head.status == 416) {
         status = KILN_MISS; /* the file is empty */
     } else if (status == KILN_OK) {
-        status = status_of_body(remote, request);
+        status = kilni_http_status_of_body(remote, request);
     }
     if (status == KILN_OK && !request->head.is_range && !request->head.has_size) {
         status = KILN_E_IO;
@@ -205,13 +196,14 @@ kiln_status kilni_http_get_head(kilni_remote *remote, const char *name, size_t s
 kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
     kilni_http_request *request;
-    const object_question object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
-                                    .method = "HEAD",
-                                    .name = name,
-                                    .deadline_ns = deadline_ns};
-    kiln_status status = ask_object(remote, &object, &request);
+    const kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                      .method = "HEAD",
+                                      .name = name,
+                                      .deadline_ns = deadline_ns};
+    kiln_status status = kilni_http_ask_object(remote, &object, &request);
     if (status == KILN_OK && (request->head.status != 200 || request->head.is_page)) {
-        status = request->head.status == 200 ? KILN_E_IO : status_of(remote, &request->head);
+        status =
+            request->head.status == 200 ? KILN_E_IO : kilni_http_status_of(remote, &request->head);
     }
     release(request);
     return status;
@@ -221,15 +213,23 @@ kiln_status kilni_http_get_text(kilni_remote *remote, const char *path, const ch
                                 uint64_t max_bytes, uint64_t deadline_ns,
                                 kilni_remote_bytes *ret_bytes)
 {
-    kilni_http_request *request;
-    const object_question object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
-                                    .max_bytes = max_bytes,
-                                    .kept_bytes = as_size(max_bytes),
-                                    .deadline_ns = deadline_ns};
+    kilni_http_request *request = NULL;
+    const kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                      .method = "GET",
+                                      .max_bytes = max_bytes,
+                                      .kept_bytes = as_size(max_bytes),
+                                      .deadline_ns = deadline_ns};
     const kilni_http_question question = {.method = "GET", .path = path, .query = query};
-    kiln_status status = ask(remote, &object, &question, &request);
+    kiln_status status = prepare(remote, &object, &request);
     if (status == KILN_OK) {
-        status = status_of_body(remote, request);
+        status = kilni_http_append_question(remote->server, &question, remote->kind->authorize,
+                                            &request->text);
+    }
+    if (status == KILN_OK) {
+        status = kilni_http_client_ask(remote->client, request);
+    }
+    if (status == KILN_OK) {
+        status = kilni_http_status_of_body(remote, request);
     }
     if (status == KILN_OK) {
         take_data(request, ret_bytes);
@@ -263,17 +263,17 @@ static kiln_status status_of_write(kilni_remote *remote, const kilni_http_head *
     case 507:
         return KILN_E_FULL;
     default:
-        return status_of(remote, head);
+        return kilni_http_status_of(remote, head);
     }
 }
 
-static kiln_status write_object(kilni_remote *remote, const object_question *object)
+static kiln_status write_object(kilni_remote *remote, const kilni_http_object *object)
 {
     kilni_http_request *request;
     if (kilni_clock_ns() < atomic_load_explicit(&remote->next_put_ns, memory_order_relaxed)) {
         return KILN_E_DENIED;
     }
-    kiln_status status = ask_object(remote, object, &request);
+    kiln_status status = kilni_http_ask_object(remote, object, &request);
     if (status == KILN_OK) {
         status = status_of_write(remote, &request->head);
     }
@@ -286,12 +286,12 @@ kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *d
                            uint64_t expire_ms, uint64_t deadline_ns)
 {
     (void)expire_ms;
-    const object_question object = {.lane = KILNI_HTTP_LANE_PUTS,
-                                    .method = "PUT",
-                                    .name = name,
-                                    .body = data,
-                                    .body_size = size,
-                                    .deadline_ns = deadline_ns};
+    const kilni_http_object object = {.lane = KILNI_HTTP_LANE_PUTS,
+                                      .method = "PUT",
+                                      .name = name,
+                                      .body = data,
+                                      .body_size = size,
+                                      .deadline_ns = deadline_ns};
     const kiln_status status = write_object(remote, &object);
     return status == KILN_MISS ? KILN_E_IO : status; /* the folder does not exist */
 }
@@ -299,25 +299,13 @@ kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *d
 /* Asks first whether the file exists, because some servers report success even if it does not. */
 kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
-    const object_question object = {
+    const kilni_http_object object = {
         .lane = KILNI_HTTP_LANE_PUTS, .method = "DELETE", .name = name, .deadline_ns = deadline_ns};
     const kiln_status status = kilni_http_contains(remote, name, deadline_ns);
     return status == KILN_OK ? write_object(remote, &object) : status;
 }
 
-/* ---- leases: there are none ---- */
-
-kiln_status kilni_http_lease(kilni_remote *remote, const char *name, uint64_t deadline_ns,
-                             kilni_remote_lease **ret_lease)
-{
-    (void)remote, (void)name, (void)deadline_ns, (void)ret_lease;
-    return KILN_E_UNSUPPORTED;
-}
-
-void kilni_http_lease_release(kilni_remote_lease *lease)
-{
-    (void)lease;
-}
+/* ---- opening ---- */
 
 kilni_server_fault kilni_http_fault(const kilni_remote *remote)
 {
@@ -354,6 +342,8 @@ static kiln_status make(const kilni_http_kind *kind, const kilni_remote_server *
     }
     remote->kind = kind;
     remote->server = copy;
+    atomic_init(&remote->conditions,
+                kind->has_conditions ? KILNI_HTTP_UNTRIED : KILNI_HTTP_IGNORED);
     return KILN_OK;
 }
 

@@ -15,10 +15,14 @@ typedef struct kilni_http_kind {
     /* Checks the files that authorize reads. Returns KILN_OK; KILN_E_INVALID, KILN_E_DENIED,
      * KILN_E_IO. */
     kiln_status (*check)(const kilni_remote_server *server, kiln_error *error);
-    unsigned refusal; /* an HTTP status with which such a server refuses a user, besides 401, 403
-                         and 407; 0: none */
+    unsigned refusal;    /* an HTTP status with which such a server refuses a user, besides 401, 403
+                            and 407; 0: none */
+    bool has_conditions; /* such servers may honour "If-None-Match" in a PUT */
     uint64_t connecting_ns, new_answer_ns, answer_ns, put_answer_ns; /* as kilni_http_settings */
 } kilni_http_kind;
+
+/* Whether a server refuses a PUT with "If-None-Match: *" for a name that has a value. */
+enum { KILNI_HTTP_UNTRIED, KILNI_HTTP_HONOURED, KILNI_HTTP_IGNORED };
 
 struct kilni_remote {
     const kilni_http_kind *kind;
@@ -27,6 +31,9 @@ struct kilni_remote {
     /* When the next put or removal may be sent, after the server has refused one. Only a hint;
      * relaxed. */
     _Atomic uint64_t next_put_ns;
+    /* The same for leases, after the server has refused one. */
+    _Atomic uint64_t next_lease_ns;
+    _Atomic unsigned conditions; /* KILNI_HTTP_…; relaxed */
 };
 
 /* As the functions of kilni_connector with these names. */
@@ -42,11 +49,39 @@ kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t
 kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *data, size_t size,
                            uint64_t expire_ms, uint64_t deadline_ns);
 kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns);
-kiln_status kilni_http_lease(kilni_remote *remote, const char *name, uint64_t deadline_ns,
-                             kilni_remote_lease **ret_lease);
-void kilni_http_lease_release(kilni_remote_lease *lease);
 kilni_server_fault kilni_http_fault(const kilni_remote *remote);
 bool kilni_http_is_away(kilni_remote *remote, kilni_server_state *ret_state);
+
+/* ---- for the other operations ---- */
+
+/* A request for a name, and how much of the answer's body is wanted. */
+typedef struct kilni_http_object {
+    unsigned lane;
+    const char *method, *name;
+    size_t range; /* this, the body and must_be_new are those of a kilni_http_question */
+    const void *body;
+    size_t body_size;
+    bool must_be_new;
+    uint64_t max_bytes, deadline_ns;
+    size_t kept_bytes;
+} kilni_http_object;
+
+/* Appends the text of a request. Returns KILN_OK; KILN_E_NO_MEMORY; a failure of kind->authorize.
+ */
+kiln_status kilni_http_append_object(kilni_remote *remote, const kilni_http_object *object,
+                                     kilni_text *text);
+
+/* Sends a request and waits for the answer. Sets @ret_request even on failure; it may then be NULL.
+ * The caller must release the request. Statuses as kilni_http_client_ask and
+ * kilni_http_append_object. */
+kiln_status kilni_http_ask_object(kilni_remote *remote, const kilni_http_object *object,
+                                  kilni_http_request **ret_request);
+
+/* Returns the status for an answer that does not report success. */
+kiln_status kilni_http_status_of(kilni_remote *remote, const kilni_http_head *head);
+
+/* Returns the status for an answer that should have a body. */
+kiln_status kilni_http_status_of_body(kilni_remote *remote, const kilni_http_request *request);
 
 /* Gets a text, such as a list of names.
  *

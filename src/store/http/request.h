@@ -21,6 +21,10 @@ typedef struct kilni_http_request {
      * none. */
     void *owner;
     void (*forget)(void *owner);
+    /* Called by the I/O thread when the results are there, for a request for which no thread waits.
+     * NULL: nothing is called. */
+    void (*arrived)(struct kilni_http_request *request);
+    void *user;      /* for the function arrived */
     unsigned lane;   /* which of the owner's lanes sends it */
     bool may_repeat; /* sending it again does no harm */
     bool is_repeated;

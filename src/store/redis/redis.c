@@ -664,9 +664,13 @@ static kiln_status redis_move(kilni_remote *remote, const char *name, const char
     return status == KILN_OK && is_moved != 1 ? KILN_MISS : status;
 }
 
-static kiln_status redis_lease(kilni_remote *remote, const char *name, uint64_t deadline_ns,
+/* A lease costs one round trip, so it is worth while for every build. A process that has waited
+ * needs one request to obtain the lease and to learn whether the server has the value. */
+static kiln_status redis_lease(kilni_remote *remote, const char *name, uint64_t build_ns,
+                               bool has_waited, uint64_t deadline_ns,
                                kilni_remote_lease **ret_lease)
 {
+    (void)build_ns, (void)has_waited;
     return kilni_redis_lease_take(remote->client, name, deadline_ns, ret_lease);
 }
 
@@ -734,6 +738,7 @@ const kilni_connector kiln_remote_connector = {
     .move = redis_move,
     .list = redis_list,
     .lease = redis_lease,
+    .lease_pause_ns = UINT64_C(200000000),
     .lease_is_of_miss = kilni_redis_lease_is_of_miss,
     .lease_release = kilni_redis_lease_release,
     .fault = redis_fault,

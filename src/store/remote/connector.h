@@ -15,7 +15,7 @@
 
 /* Increased with every change of this file. Libkiln uses no libkiln_remote of a different version.
  */
-#define KILNI_CONNECTOR_VERSION 8u
+#define KILNI_CONNECTOR_VERSION 9u
 
 /* The symbols under which libkiln_remote exports a kilni_connector for each kind of server. */
 #define KILNI_REDIS_CONNECTOR "kiln_remote_connector"
@@ -167,11 +167,17 @@ typedef struct kilni_connector {
      * process has ended. The server may lose it earlier. It must be released before @remote is
      * closed. In a forked child, a release frees only the memory.
      *
-     * @name  of the value
-     * Returns KILN_OK; KILN_BUSY: a different holder has the lease; KILN_E_UNSUPPORTED: this server
-     * has no leases. */
-    kiln_status (*lease)(kilni_remote *remote, const char *name, uint64_t deadline_ns,
-                         kilni_remote_lease **ret_lease);
+     * @name        of the value
+     * @build_ns    how long it will probably take to make the value; 0: unknown
+     * @has_waited  a previous call has returned KILN_BUSY. If nobody holds the lease any more and
+     *              the server has the value, the call may return KILN_EXISTS instead of taking the
+     *              lease
+     * Returns KILN_OK; KILN_BUSY: a different holder has the lease; KILN_EXISTS;
+     * KILN_E_UNSUPPORTED: this server has no leases, or taking one would take too long compared
+     * with @build_ns. */
+    kiln_status (*lease)(kilni_remote *remote, const char *name, uint64_t build_ns, bool has_waited,
+                         uint64_t deadline_ns, kilni_remote_lease **ret_lease);
+    uint64_t lease_pause_ns; /* the longest time between two attempts of a caller that waits */
     /* Whether the server did not have the value when it granted the lease. The server checks this
      * and grants the lease in one step. NULL: this kind of server does not report it. */
     bool (*lease_is_of_miss)(const kilni_remote_lease *lease);

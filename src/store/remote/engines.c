@@ -25,24 +25,19 @@
 typedef struct server_kind {
     const char *connector; /* its symbol */
     kilni_remote_naming naming;
-    uint32_t (*capabilities)(uint32_t flags);
 } server_kind;
-
-static uint32_t capabilities_without_leases(uint32_t flags)
-{
-    return KILNI_STORE_SENDS | KILNI_STORE_FOREIGN |
-           (flags & KILN_STORE_READONLY ? 0u : KILNI_STORE_WRITABLE);
-}
 
 static uint32_t capabilities_of(uint32_t flags)
 {
     const bool has_leases = !(flags & (KILN_STORE_READONLY | KILN_STORE_NO_LEASE));
-    return capabilities_without_leases(flags) | (has_leases ? KILNI_STORE_LEASES : 0u);
+    return KILNI_STORE_SENDS | KILNI_STORE_FOREIGN |
+           (flags & KILN_STORE_READONLY ? 0u : KILNI_STORE_WRITABLE) |
+           (has_leases ? KILNI_STORE_LEASES : 0u);
 }
 
 /* Because of the braces, a cluster keeps an entry and its lease on the same node. */
-static const server_kind redis_kind = {
-    KILNI_REDIS_CONNECTOR, {"kiln:v1:{", "}", "kiln:v1:{", "}:damaged"}, capabilities_of};
+static const server_kind redis_kind = {KILNI_REDIS_CONNECTOR,
+                                       {"kiln:v1:{", "}", "kiln:v1:{", "}:damaged"}};
 
 static void add_text(kilni_hasher *hasher, const char *text)
 {
@@ -122,7 +117,7 @@ static kiln_status load_and_open(const server_kind *kind, const char *name,
     server->state_file = state_path;
     const kiln_status opened =
         kilni_remote_open(name, connector, server, &kind->naming, options,
-                          kind->capabilities(options->flags), uses_path, ret_store, error);
+                          capabilities_of(options->flags), uses_path, ret_store, error);
     free(state_path);
     free(uses_path);
     return opened;
@@ -308,15 +303,15 @@ const kilni_store_engine kilni_redis_socket_engine = {
 
 /* ---- http://[USER@]HOST[:PORT][/PATH], and https:// for encrypted connections ---- */
 
-static const server_kind http_kind = {
-    KILNI_HTTP_CONNECTOR, {"kiln-v1/", "", "kiln-v1-damaged/", ""}, capabilities_without_leases};
+static const server_kind http_kind = {KILNI_HTTP_CONNECTOR,
+                                      {"kiln-v1/", "", "kiln-v1-damaged/", ""}};
 
 static const char *const http_options[] = {
-    "secret-key-file", "valid", "readonly",      "write",      "key-file",
-    "max-entry",       "trust", "password-file", "token-file", NULL};
+    "secret-key-file", "valid",         "readonly",   "write", "key-file", "max-entry",
+    "trust",           "password-file", "token-file", "lease", NULL};
 static const char *const https_options[] = {
     "secret-key-file", "valid",      "readonly", "write", "key-file", "max-entry", "trust",
-    "password-file",   "token-file", "ca",       "cert",  "key",      NULL};
+    "password-file",   "token-file", "ca",       "cert",  "key",      "lease",     NULL};
 
 static kiln_status check_http_url(const char *text, const char *path, kiln_error *error)
 {
@@ -359,7 +354,7 @@ const kilni_store_engine kilni_http_engine = {
     .open = open_http,
     .max_entry_bytes = MAX_ENTRY_BYTES,
     .needs_trust = true,
-    .capabilities = capabilities_without_leases,
+    .capabilities = capabilities_of,
 };
 
 const kilni_store_engine kilni_https_engine = {
@@ -370,19 +365,30 @@ const kilni_store_engine kilni_https_engine = {
     .open = open_https,
     .max_entry_bytes = MAX_ENTRY_BYTES,
     .needs_trust = true,
-    .capabilities = capabilities_without_leases,
+    .capabilities = capabilities_of,
 };
 
 /* ---- s3://BUCKET[/PREFIX]?endpoint=…&region=… ---- */
 
 #define USUAL_REGION "us-east-1"
 
-static const server_kind s3_kind = {
-    KILNI_S3_CONNECTOR, {"kiln-v1/", "", "kiln-v1-damaged/", ""}, capabilities_without_leases};
+static const server_kind s3_kind = {KILNI_S3_CONNECTOR, {"kiln-v1/", "", "kiln-v1-damaged/", ""}};
 
-static const char *const s3_options[] = {
-    "secret-key-file", "valid",  "readonly",         "write", "key-file", "max-entry", "trust",
-    "endpoint",        "region", "credentials-file", "ca",    "cert",     "key",       NULL};
+static const char *const s3_options[] = {"secret-key-file",
+                                         "valid",
+                                         "readonly",
+                                         "write",
+                                         "key-file",
+                                         "max-entry",
+                                         "trust",
+                                         "endpoint",
+                                         "region",
+                                         "credentials-file",
+                                         "ca",
+                                         "cert",
+                                         "key",
+                                         "lease",
+                                         NULL};
 
 static kiln_status check_s3_url(const char *text, const char *path, kiln_error *error)
 {
@@ -447,5 +453,5 @@ const kilni_store_engine kilni_s3_engine = {
     .open = open_s3,
     .max_entry_bytes = MAX_ENTRY_BYTES,
     .needs_trust = true,
-    .capabilities = capabilities_without_leases,
+    .capabilities = capabilities_of,
 };

@@ -25,9 +25,8 @@
 /* How long a server keeps damaged entries that were moved away. */
 #define DAMAGED_MS (UINT64_C(30) * 24 * 3600 * 1000)
 
-/* How long to wait before asking again for a lease that a different holder has. */
+/* How long to wait at first before asking again for a lease that a different holder has. */
 #define PAUSE_MIN_NS UINT64_C(20000000)
-#define PAUSE_MAX_NS UINT64_C(200000000)
 
 typedef struct remote_store {
     kiln_store store; /* first: a remote_store is a kiln_store */
@@ -325,7 +324,7 @@ typedef struct remote_lease {
     kiln_lease lease; /* first: a remote_lease is a kiln_lease */
     remote_store *store;
     kiln_digest digest;
-    kilni_remote_lease *held;
+    kilni_remote_lease *held; /* NULL: the lease is shared */
 } remote_lease;
 
 /* The last holder of a lease may have put the entry. */
@@ -344,26 +343,29 @@ static uint64_t with_jitter(uint64_t pause_ns)
 }
 
 /* Asks for a lease repeatedly, until this process gets it or the time is over. */
-static kiln_status take_lease(remote_store *self, const char *name, uint64_t wait_ns,
-                              kilni_remote_lease **ret_held)
+static kiln_status take_lease(remote_store *self, const char *name, uint64_t build_ns,
+                              uint64_t wait_ns, kilni_remote_lease **ret_held)
 {
     const uint64_t end_ns = deadline_after(wait_ns);
+    const uint64_t longest_ns = self->connector->lease_pause_ns;
     uint64_t pause_ns = PAUSE_MIN_NS;
+    bool has_waited = false;
     for (;;) {
-        const kiln_status status =
-            self->connector->lease(self->remote, name, deadline_after(LOOKUP_NS), ret_held);
+        const kiln_status status = self->connector->lease(self->remote, name, build_ns, has_waited,
+                                                          deadline_after(LOOKUP_NS), ret_held);
         const uint64_t now_ns = kilni_clock_ns();
         if (status != KILN_BUSY || now_ns >= end_ns) {
             return status;
         }
         const uint64_t next_ns = with_jitter(pause_ns);
         kilni_sleep_ns(next_ns < end_ns - now_ns ? next_ns : end_ns - now_ns);
-        pause_ns = 2 * pause_ns < PAUSE_MAX_NS ? 2 * pause_ns : PAUSE_MAX_NS;
+        pause_ns = 2 * pause_ns < longest_ns ? 2 * pause_ns : longest_ns;
+        has_waited = true;
     }
 }
 
-static kiln_status remote_take_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
-                                     kiln_lease **ret_lease)
+static kiln_status remote_take_lease(kiln_store *store, const kiln_key *key, uint64_t build_ns,
+                                     uint64_t wait_ns, kiln_lease **ret_lease)
 {
     remote_store *self = remote_of(store);
     char name[NAME_SIZE];
@@ -372,15 +374,17 @@ static kiln_status remote_take_lease(kiln_store *store, const kiln_key *key, uin
         return KILN_E_NO_MEMORY;
     }
     name_of_key(self, key, name);
-    const kiln_status status = take_lease(self, name, wait_ns, &lease->held);
+    const kiln_status status = take_lease(self, name, build_ns, wait_ns, &lease->held);
     remote_forget_miss(store, key);
-    if (status != KILN_OK) {
+    if (status != KILN_OK && status != KILN_EXISTS) {
         free(lease);
         return note(self, status);
     }
-    const bool is_of_miss =
-        self->connector->lease_is_of_miss && self->connector->lease_is_of_miss(lease->held);
-    lease->lease = (kiln_lease){.ops = store->ops, .missed_in = is_of_miss ? store : NULL};
+    const bool is_of_miss = status == KILN_OK && self->connector->lease_is_of_miss &&
+                            self->connector->lease_is_of_miss(lease->held);
+    lease->lease = (kiln_lease){.ops = store->ops,
+                                .missed_in = is_of_miss ? store : NULL,
+                                .is_shared = status == KILN_EXISTS};
     lease->store = self;
     lease->digest = kiln_key_digest(key);
     *ret_lease = &lease->lease;
@@ -390,7 +394,9 @@ static kiln_status remote_take_lease(kiln_store *store, const kiln_key *key, uin
 static void remote_release_lease(kiln_lease *lease)
 {
     remote_lease *released = (remote_lease *)lease;
-    released->store->connector->lease_release(released->held);
+    if (released->held) {
+        released->store->connector->lease_release(released->held);
+    }
     kilni_recent_misses_forget(&released->store->misses, &released->digest);
     free(released);
 }

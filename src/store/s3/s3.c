@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "store/http/lease.h"
 #include "store/http/objects.h"
 #include "store/s3/credentials.h"
 #include "store/s3/list.h"
@@ -156,6 +157,7 @@ static const kilni_http_kind kind = {
     .authorize = authorize,
     .check = check,
     .refusal = 400,
+    .has_conditions = true,
     .connecting_ns = 500 * NS_PER_MS,
     .new_answer_ns = 2000 * NS_PER_MS,
     .answer_ns = 2000 * NS_PER_MS,
@@ -180,7 +182,8 @@ const kilni_connector kiln_remote_s3_connector = {
     .put = kilni_http_put,
     .remove = kilni_http_remove,
     .list = list,
-    .lease = kilni_http_lease,
+    .lease = kilni_http_lease_take,
+    .lease_pause_ns = KILNI_HTTP_LEASE_PAUSE_NS,
     .lease_release = kilni_http_lease_release,
     .fault = kilni_http_fault,
     .is_away = kilni_http_is_away,

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/http/lease.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/clock.h"
+#include "store/http/objects.h"
+#include "store/network/token.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* How long a marker that is not put again is valid, by the server's clock, whose times are whole
+ * seconds; and the time between two puts by its holder. */
+#define LASTS_S 8u
+#define RENEWED_EACH_NS (2500 * NS_PER_MS)
+
+/* How long a renewal or a release may take. */
+#define RENEWAL_NS (2000 * NS_PER_MS)
+#define RELEASE_NS (1000 * NS_PER_MS)
+
+/* How long a process waits before it believes that its marker stays: this many times as long as the
+ * slower one of the look for a marker and the put, within these limits. */
+#define SETTLING_FACTOR 10u
+#define SETTLING_MIN_NS (50 * NS_PER_MS)
+#define SETTLING_MAX_NS (1000 * NS_PER_MS)
+
+/* Shorter builds take no lease, since it would take too long. */
+#define WORTH_SETTLING_NS (1000 * NS_PER_MS)
+#define WORTH_A_REQUEST_NS (100 * NS_PER_MS)
+
+/* How long this process asks for no lease after the server has refused one. */
+#define REFUSED_FOR_NS (60000 * NS_PER_MS)
+
+#define NAME_SIZE 128u
+#define TOKEN_LENGTH (KILNI_TOKEN_SIZE - 1)
+
+/* What a process finds under a marker's name. */
+typedef enum marker {
+    ABSENT,
+    OWN,
+    HELD,    /* another holder's */
+    EXPIRED, /* of a holder that has ended */
+    AGELESS  /* another holder's; the server does not say how old it is */
+} marker;
+
+struct kilni_remote_lease {
+    kilni_call stopping; /* first: the call is cast to the lease. It ends the renewals */
+    kilni_task starting;
+    kilni_remote *remote;
+    unsigned process;             /* the process that holds the lease; its children do not */
+    char name[NAME_SIZE];         /* of the marker */
+    char token[TOKEN_LENGTH + 1]; /* only this holder has it */
+
+    /* The requests of a renewal. The thread that takes the lease makes their texts, because this
+     * means reading files of credentials. */
+    kilni_text look, put;
+
+    /* Only the I/O thread uses these, and, once stopping is finished, the caller. */
+    kilni_timer renewal;
+    bool is_renewing; /* a request is on its way */
+    bool is_stopped;
+    bool is_lost; /* the marker has gone, or is another holder's */
+};
+
+static void destroy(kilni_call *call)
+{
+    kilni_remote_lease *lease = (kilni_remote_lease *)call;
+    kilni_text *const texts[] = {&lease->look, &lease->put};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i]->bytes) {
+            explicit_bzero(texts[i]->bytes, texts[i]->length); /* it may hold a token */
+        }
+        kilni_text_done(texts[i]);
+    }
+    free(lease);
+}
+
+/* ---- requests ---- */
+
+static kilni_http_object look_of(const kilni_remote_lease *lease, uint64_t deadline_ns)
+{
+    return (kilni_http_object){.lane = KILNI_HTTP_LANE_LOOKUPS,
+                               .method = "GET",
+                               .name = lease->name,
+                               .max_bytes = UINT64_MAX,
+                               .kept_bytes = TOKEN_LENGTH + 1,
+                               .deadline_ns = deadline_ns};
+}
+
+/* A put may be repeated on a new connection, because the token then shows whose marker it is. */
+static kilni_http_object put_of(const kilni_remote_lease *lease, bool must_be_new,
+                                uint64_t deadline_ns)
+{
+    return (kilni_http_object){.lane = KILNI_HTTP_LANE_LOOKUPS,
+                               .method = "PUT",
+                               .name = lease->name,
+                               .body = lease->token,
+                               .body_size = TOKEN_LENGTH,
+                               .must_be_new = must_be_new,
+                               .deadline_ns = deadline_ns};
+}
+
+static bool is_own(const kilni_remote_lease *lease, const kilni_http_request *request)
+{
+    return request->size == TOKEN_LENGTH && memcmp(request->data, lease->token, TOKEN_LENGTH) == 0;
+}
+
+/* Both times are those of the server. If a clock was set back, the marker counts as new. */
+static marker judge_age(const kilni_http_head *head)
+{
+    if (head->sent_s == 0 || head->modified_s == 0) {
+        return AGELESS;
+    }
+    return head->sent_s > head->modified_s && head->sent_s - head->modified_s > LASTS_S ? EXPIRED
+                                                                                        : HELD;
+}
+
+/* Looks for the marker. Returns KILN_OK; KILN_E_UNSUPPORTED: the server refuses to say; KILN_E_IO;
+ * KILN_E_UNAUTHENTICATED; KILN_E_NO_MEMORY. */
+static kiln_status look(const kilni_remote_lease *lease, uint64_t deadline_ns, marker *ret_marker)
+{
+    kilni_http_request *request;
+    const kilni_http_object object = look_of(lease, deadline_ns);
+    kiln_status status = kilni_http_ask_object(lease->remote, &object, &request);
+    if (status == KILN_OK) {
+        status = kilni_http_status_of_body(lease->remote, request);
+    }
+    if (status == KILN_OK) {
+        *ret_marker = is_own(lease, request) ? OWN : judge_age(&request->head);
+    } else if (status == KILN_MISS) {
+        *ret_marker = ABSENT;
+        status = KILN_OK;
+    } else if (status == KILN_E_DENIED) {
+        status = KILN_E_UNSUPPORTED;
+    }
+    if (request) {
+        kilni_call_release(&request->call);
+    }
+    return status;
+}
+
+/* Returns the status for an answer to a put. A server that keeps entries but no markers is a server
+ * without leases. */
+static kiln_status status_of_put(kilni_remote *remote, bool must_be_new,
+                                 const kilni_http_head *head)
+{
+    switch (head->status) {
+    case 200:
+    case 201:
+    case 202:
+    case 204:
+        return KILN_OK;
+    case 409: /* of two conditional puts at the same time, S3 refuses one */
+    case 412:
+        return must_be_new ? KILN_EXISTS : KILN_E_UNSUPPORTED;
+    case 429:
+    case 500:
+    case 502:
+    case 503:
+    case 504:
+        return kilni_http_status_of(remote, head);
+    default:
+        return KILN_E_UNSUPPORTED;
+    }
+}
+
+/* Returns KILN_OK; KILN_EXISTS: @must_be_new, and the server has a marker; KILN_E_UNSUPPORTED: the
+ * server does not accept this put; KILN_E_IO; KILN_E_DENIED; KILN_E_UNAUTHENTICATED;
+ * KILN_E_NO_MEMORY. */
+static kiln_status put(const kilni_remote_lease *lease, bool must_be_new, uint64_t deadline_ns)
+{
+    kilni_http_request *request;
+    const kilni_http_object object = put_of(lease, must_be_new, deadline_ns);
+    kiln_status status = kilni_http_ask_object(lease->remote, &object, &request);
+    if (status == KILN_OK) {
+        status = status_of_put(lease->remote, must_be_new, &request->head);
+    }
+    if (request) {
+        kilni_call_release(&request->call);
+    }
+    return status;
+}
+
+/* ---- taking ---- */
+
+static unsigned conditions_of(const kilni_remote *remote)
+{
+    return atomic_load_explicit(&remote->conditions, memory_order_relaxed);
+}
+
+static void note_conditions(kilni_remote *remote, unsigned conditions)
+{
+    atomic_store_explicit(&remote->conditions, conditions, memory_order_relaxed);
+}
+
+/* Waits until the marker that this process has put has been there for long enough. Returns KILN_OK:
+ * it stayed; KILN_BUSY: another marker has replaced it; KILN_E_IO: the deadline is too near;
+ * otherwise as look. */
+static kiln_status settle(const kilni_remote_lease *lease, uint64_t slowest_ns,
+                          uint64_t deadline_ns)
+{
+    uint64_t wait_ns = SETTLING_MAX_NS;
+    marker found;
+    if (slowest_ns < SETTLING_MAX_NS / SETTLING_FACTOR) {
+        wait_ns = slowest_ns * SETTLING_FACTOR;
+    }
+    wait_ns = wait_ns > SETTLING_MIN_NS ? wait_ns : SETTLING_MIN_NS;
+    if (kilni_clock_ns() + wait_ns > deadline_ns) {
+        return KILN_E_IO;
+    }
+    kilni_sleep_ns(wait_ns);
+    const kiln_status status = look(lease, deadline_ns, &found);
+    return status == KILN_OK && found != OWN ? KILN_BUSY : status;
+}
+
+/* @looked_ns  how long it took to find that there was no marker, or only an expired one */
+static kiln_status put_and_settle(const kilni_remote_lease *lease, uint64_t looked_ns,
+                                  uint64_t deadline_ns)
+{
+    const uint64_t start_ns = kilni_clock_ns();
+    const kiln_status status = put(lease, false, deadline_ns);
+    const uint64_t put_ns = kilni_clock_ns() - start_ns;
+    return status == KILN_OK ? settle(lease, looked_ns > put_ns ? looked_ns : put_ns, deadline_ns)
+                             : status;
+}
+
+/* Takes the lease by a conditional put. Returns KILN_OK; KILN_BUSY; KILN_E_UNSUPPORTED: the server
+ * ignores or refuses the condition; otherwise as put. The first put of a process is repeated: a
+ * server that accepts it again ignores the condition. */
+static kiln_status put_new(const kilni_remote_lease *lease, uint64_t deadline_ns)
+{
+    const bool is_probe = conditions_of(lease->remote) == KILNI_HTTP_UNTRIED;
+    kiln_status status = put(lease, true, deadline_ns);
+    if (status == KILN_OK && is_probe) {
+        status = put(lease, true, deadline_ns);
+        status = status == KILN_OK ? KILN_E_UNSUPPORTED : status == KILN_EXISTS ? KILN_OK : status;
+        if (status == KILN_OK) {
+            note_conditions(lease->remote, KILNI_HTTP_HONOURED);
+        }
+    }
+    if (status == KILN_E_UNSUPPORTED) {
+        note_conditions(lease->remote, KILNI_HTTP_IGNORED);
+    }
+    return status;
+}
+
+/* Takes the lease when there was no marker a moment ago. If the server says that there is one, but
+ * has none, it does not honour the condition either. */
+static kiln_status take_free(const kilni_remote_lease *lease, uint64_t looked_ns,
+                             uint64_t deadline_ns)
+{
+    marker found = HELD;
+    if (conditions_of(lease->remote) != KILNI_HTTP_IGNORED) {
+        kiln_status status = put_new(lease, deadline_ns);
+        if (status == KILN_EXISTS) {
+            status = look(lease, deadline_ns, &found);
+            if (status == KILN_OK && found != ABSENT) {
+                return found == OWN ? KILN_OK : KILN_BUSY;
+            }
+            status = status == KILN_OK ? KILN_E_UNSUPPORTED : status;
+        }
+        if (status != KILN_E_UNSUPPORTED) {
+            return status;
+        }
+    }
+    return put_and_settle(lease, looked_ns, deadline_ns);
+}
+
+/* Takes the lease after a look at its marker. @value_name: NULL: the caller has not waited */
+static kiln_status take(const kilni_remote_lease *lease, const char *value_name,
+                        uint64_t deadline_ns)
+{
+    marker found;
+    const uint64_t start_ns = kilni_clock_ns();
+    const kiln_status status = look(lease, deadline_ns, &found);
+    const uint64_t looked_ns = kilni_clock_ns() - start_ns;
+    if (status != KILN_OK) {
+        return status;
+    }
+    switch (found) {
+    case OWN:
+        return KILN_OK;
+    case HELD:
+        return KILN_BUSY;
+    case AGELESS:
+        return KILN_E_UNSUPPORTED;
+    case EXPIRED:
+        return put_and_settle(lease, looked_ns, deadline_ns);
+    case ABSENT:
+        break;
+    }
+    if (value_name && kilni_http_contains(lease->remote, value_name, deadline_ns) == KILN_OK) {
+        return KILN_EXISTS;
+    }
+    return take_free(lease, looked_ns, deadline_ns);
+}
+
+/* If the server is known to honour conditions, the first request of a caller is the put. */
+static kiln_status take_at_once(const kilni_remote_lease *lease, const char *value_name,
+                                uint64_t deadline_ns)
+{
+    if (!value_name && conditions_of(lease->remote) == KILNI_HTTP_HONOURED) {
+        const kiln_status status = put_new(lease, deadline_ns);
+        if (status != KILN_EXISTS && status != KILN_E_UNSUPPORTED) {
+            return status;
+        }
+    }
+    return take(lease, value_name, deadline_ns);
+}
+
+/* ---- the I/O thread ---- */
+
+/* Called when no request is on its way. */
+static void end_renewal(kilni_remote_lease *lease)
+{
+    lease->is_renewing = false;
+    if (lease->is_stopped) {
+        kilni_call_finish(&lease->stopping);
+    } else if (!lease->is_lost) {
+        kilni_timer_start(&lease->renewal, kilni_clock_ns() + RENEWED_EACH_NS);
+    }
+}
+
+static void send_text(kilni_remote_lease *lease, const kilni_text *text,
+                      void (*arrived)(kilni_http_request *request))
+{
+    kilni_http_request *request;
+    kiln_status status = kilni_http_client_prepare(lease->remote->client, KILNI_HTTP_LANE_LOOKUPS,
+                                                   kilni_clock_ns() + RENEWAL_NS, &request);
+    if (status == KILN_OK) {
+        status = kilni_text_append_bytes(&request->text, text->bytes, text->length);
+        if (status != KILN_OK) {
+            kilni_call_release(&request->call);
+        }
+    }
+    if (status != KILN_OK) {
+        end_renewal(lease);
+        return;
+    }
+    request->max_bytes = UINT64_MAX;
+    request->kept_bytes = TOKEN_LENGTH + 1;
+    request->arrived = arrived;
+    request->user = lease;
+    kilni_http_client_send(lease->remote->client, request);
+}
+
+static void put_arrived(kilni_http_request *request)
+{
+    end_renewal(request->user);
+}
+
+/* If the server does not answer, the marker may still be there at the next renewal. */
+static void look_arrived(kilni_http_request *request)
+{
+    kilni_remote_lease *lease = request->user;
+    const unsigned answer = request->status == KILN_OK ? request->head.status : 0;
+    const bool has_own = answer == 200 && request->data && is_own(lease, request);
+    lease->is_lost = (answer == 200 || answer == 404) && !has_own;
+    if (has_own && !lease->is_stopped) {
+        send_text(lease, &lease->put, put_arrived);
+    } else {
+        end_renewal(lease);
+    }
+}
+
+/* Compares the token first: if this process was stopped for a while, the lease may be another
+ * holder's by now. */
+static void renew(kilni_timer *timer)
+{
+    kilni_remote_lease *lease =
+        (kilni_remote_lease *)((char *)timer - offsetof(kilni_remote_lease, renewal));
+    lease->is_renewing = true;
+    send_text(lease, &lease->look, look_arrived);
+}
+
+static void start(kilni_task *task)
+{
+    kilni_remote_lease *lease =
+        (kilni_remote_lease *)((char *)task - offsetof(kilni_remote_lease, starting));
+    kilni_timer_start(&lease->renewal, kilni_clock_ns() + RENEWED_EACH_NS);
+}
+
+/* The release waits for a put that is on its way. Otherwise the put could arrive after the removal,
+ * and the marker would remain. */
+static void stop(kilni_task *task)
+{
+    kilni_remote_lease *lease = (kilni_remote_lease *)task;
+    kilni_timer_stop(&lease->renewal);
+    lease->is_stopped = true;
+    if (!lease->is_renewing) {
+        kilni_call_finish(&lease->stopping);
+    }
+}
+
+/* ---- the interface ---- */
+
+static kiln_status make(kilni_remote *remote, const char *name, kilni_remote_lease **ret_lease)
+{
+    kilni_remote_lease *lease = calloc(1, sizeof *lease);
+    if (!lease || kilni_call_init(&lease->stopping, stop, destroy, 0) != KILN_OK) {
+        free(lease);
+        return KILN_E_NO_MEMORY;
+    }
+    lease->remote = remote;
+    lease->process = kilni_loop_process();
+    lease->starting.run = start;
+    lease->renewal.expire = renew;
+    const int length = snprintf(lease->name, sizeof lease->name, "%s.lease", name);
+    kiln_status status = KILN_E_UNSUPPORTED;
+    if (length < (int)sizeof lease->name && kilni_token_make(lease->token)) {
+        const kilni_http_object looked = look_of(lease, 0), sent = put_of(lease, false, 0);
+        status = kilni_http_append_object(remote, &looked, &lease->look);
+        status = status == KILN_OK ? kilni_http_append_object(remote, &sent, &lease->put) : status;
+    }
+    if (status != KILN_OK) {
+        kilni_call_release(&lease->stopping);
+        return status;
+    }
+    *ret_lease = lease;
+    return KILN_OK;
+}
+
+/* Whether a lease takes little time compared with the build. */
+static bool is_worthwhile(const kilni_remote *remote, uint64_t build_ns)
+{
+    const uint64_t least_ns =
+        conditions_of(remote) == KILNI_HTTP_IGNORED ? WORTH_SETTLING_NS : WORTH_A_REQUEST_NS;
+    return build_ns == 0 || build_ns >= least_ns;
+}
+
+/* Whether the server has refused leases, or the puts for which a lease would be taken. */
+static bool is_refused(kilni_remote *remote)
+{
+    const uint64_t now_ns = kilni_clock_ns();
+    return now_ns < atomic_load_explicit(&remote->next_lease_ns, memory_order_relaxed) ||
+           now_ns < atomic_load_explicit(&remote->next_put_ns, memory_order_relaxed);
+}
+
+kiln_status kilni_http_lease_take(kilni_remote *remote, const char *name, uint64_t build_ns,
+                                  bool has_waited, uint64_t deadline_ns,
+                                  kilni_remote_lease **ret_lease)
+{
+    kilni_remote_lease *lease;
+    if (!is_worthwhile(remote, build_ns) || is_refused(remote)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    kiln_status status = make(remote, name, &lease);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = take_at_once(lease, has_waited ? name : NULL, deadline_ns);
+    if (status == KILN_E_UNSUPPORTED) {
+        atomic_store_explicit(&remote->next_lease_ns, kilni_clock_ns() + REFUSED_FOR_NS,
+                              memory_order_relaxed);
+    }
+    /* If the I/O thread does not get the task, the marker expires. */
+    if (status == KILN_OK && kilni_loop_post(&lease->starting) != KILN_OK) {
+        status = KILN_E_IO;
+    }
+    if (status != KILN_OK) {
+        kilni_call_release(&lease->stopping);
+        return status;
+    }
+    *ret_lease = lease;
+    return KILN_OK;
+}
+
+/* Removes the marker if it is this holder's. Between the look and the removal, a marker that has
+ * expired may become another holder's, which then loses its lease. */
+static void remove_marker(const kilni_remote_lease *lease, uint64_t deadline_ns)
+{
+    marker found;
+    kilni_http_request *request;
+    if (look(lease, deadline_ns, &found) != KILN_OK || found != OWN) {
+        return;
+    }
+    const kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                      .method = "DELETE",
+                                      .name = lease->name,
+                                      .deadline_ns = deadline_ns};
+    kilni_http_ask_object(lease->remote, &object, &request);
+    if (request) {
+        kilni_call_release(&request->call);
+    }
+}
+
+/* If a renewal does not end in time, the marker is not removed, but expires. */
+void kilni_http_lease_release(kilni_remote_lease *lease)
+{
+    if (lease->process != kilni_loop_process()) {
+        destroy(&lease->stopping);
+        return;
+    }
+    const uint64_t deadline_ns = kilni_clock_ns() + RELEASE_NS;
+    lease->stopping.deadline_ns = deadline_ns;
+    if (kilni_call_make(&lease->stopping) == KILN_OK && !lease->is_lost) {
+        remove_marker(lease, deadline_ns);
+    }
+    kilni_call_release(&lease->stopping);
+}
