@@ -1,77 +1,235 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures gets from a Redis server on this machine, through a socket of the file system. They are
-compared with GET on a plain socket in the same run. A get also checks the entry's checksum or
-signature; the cost of this check is measured with a local store, as the time of its gets minus the
-time of bare reads of its files. The limit for a get is 1.5 times the bare GET, plus 15 us, plus the
-cost of the check.
+"""Measures gets from servers on this machine: Redis, nginx, and OpenStack Swift as an S3 server.
+They are compared with the protocol alone in the same run: GET on a plain socket for Redis, and
+libcurl for the others. A get also checks the entry: its hash, and its MAC or its signature if it
+must have one. These checks alone are measured, too. The limit for a get is 1.5 times the bare GET
+of Redis, or 1.2 times that of the others, plus 15 us, plus the cost of the check. Redis is also
+asked for 16 entries at once. "Processor" is the time for which a request keeps the server's
+processor busy. Servers that are not installed are left out, and a note says so.
 
 --rounds N    rounds, in turns; the least of each measurement counts (5)"""
 
 import argparse
+import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+BENCH = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(BENCH / "lib"))
 import measuring
 
 SIZES = {"10 KB": 10 << 10, "100 KB": 100 << 10, "1 MB": 1 << 20}
+BATCH = 16
+CHECKS = {"": "check", ", MAC": "check, MAC", ", signed": "check, signed"}
+LIBRARY = measuring.BUILD / "src/libkiln_remote.so"
+START_SECONDS = 60
 
 
-def start_server(folder):
-    """Starts a server that keeps nothing on disk. Returns it and the path of its socket."""
-    path = f"{folder}/socket"
-    server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--unixsocketperm",
-                               "700", "--save", "", "--dir", folder], stdout=subprocess.DEVNULL)
-    for _ in range(500):
-        if Path(path).exists():
-            return server, path
-        time.sleep(0.01)
-    server.kill()
-    raise SystemExit("fleet: redis-server does not start")
+class Server:
+    """A server, and what fleet_bench must know about it."""
+
+    def __init__(self, command, port, **variables):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.port = port
+        self.variables = variables
+        self.measured = self.process.pid  # the process whose time is measured
+
+    def wait_for_port(self):
+        for _ in range(100 * START_SECONDS):
+            with socket.socket() as connection:
+                if connection.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.01)
+        raise SystemExit("fleet: a server does not start")
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
 
 
-def measure(rounds):
-    """Microseconds by (subject, bytes of payload)."""
-    subprocess.run(["ninja", "-C", str(measuring.BUILD), "--quiet", "bench/fleet_bench"], check=True,
-                   stdout=sys.stderr)
-    least = {}
-    with measuring.Scratch() as scratch:
-        server, path = start_server(scratch.folder())
-        try:
-            output = subprocess.run([measuring.BUILD / "bench/fleet_bench", scratch.folder(), path,
-                                     str(rounds)], check=True, capture_output=True, text=True).stdout
-        finally:
-            server.terminate()
-            server.wait()
+class Redis(Server):
+    kind, title = "redis", "Redis"
+
+    def __init__(self, folder):
+        port = free_port()
+        super().__init__(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
+                          "--dir", folder, "--logfile", "/dev/null"], port)
+        self.wait_for_port()
+        self.location = f"redis://127.0.0.1:{port}?"
+        self.where = f"127.0.0.1:{port}"
+
+    @staticmethod
+    def is_installed():
+        return shutil.which("redis-server") is not None
+
+    def say(self, *words):
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(b"*%d\r\n" % len(words) + b"".join(
+                b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+            return connection.recv(1 << 20)
+
+    def memory(self):
+        """Returns the bytes that the server uses for a value, by the value's size, for one value of
+        each size."""
+        used = {}
+        for _ in range(1000):
+            name = self.say(b"RANDOMKEY").split(b"\r\n")[1]
+            size = int(self.say(b"STRLEN", name)[1:])
+            for title, payload in SIZES.items():
+                if payload <= size < 2 * payload:
+                    used[title] = (int(self.say(b"MEMORY", b"USAGE", name)[1:]), size)
+            if len(used) == len(SIZES):
+                break
+        return used
+
+
+class Nginx(Server):
+    kind, title = "http", "HTTP"
+
+    CONFIGURATION = """daemon off; master_process off; pid pid; error_log stderr;
+events {{ worker_connections 64; }}
+http {{
+  access_log off; types {{}} default_type application/octet-stream;
+  client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u;
+  scgi_temp_path s; client_max_body_size 64m; keepalive_requests 1000000;
+  server {{ listen 127.0.0.1:{port}; root data; dav_methods PUT DELETE; create_full_put_path on; }}
+}}
+"""
+
+    def __init__(self, folder):
+        port = free_port()
+        os.mkdir(f"{folder}/data")
+        Path(folder, "conf").write_text(self.CONFIGURATION.format(port=port))
+        super().__init__(["/usr/sbin/nginx", "-p", folder, "-c", "conf", "-e", "stderr"], port)
+        self.wait_for_port()
+        self.location = f"http://127.0.0.1:{port}/bench?"
+        self.where = f"http://127.0.0.1:{port}/bench/"
+
+    @staticmethod
+    def is_installed():
+        return os.path.exists("/usr/sbin/nginx")
+
+
+class Swift(Server):
+    kind, title = "s3", "S3"
+
+    def __init__(self, folder):
+        port = free_port()
+        super().__init__(
+            ["/usr/bin/python3", BENCH.parent / "tests/support/swift_server.py", folder, str(port)],
+            port, AWS_ACCESS_KEY_ID="kiln:writer", AWS_SECRET_ACCESS_KEY="writer-secret")
+        if self.process.stdout.readline() != b"ready\n":
+            raise SystemExit("fleet: Swift does not start")
+        self.measured = 0  # it has several processes
+        self.location = f"s3://kiln/bench?endpoint=http://127.0.0.1:{port}&"
+        self.where = f"http://127.0.0.1:{port}/kiln/bench/"
+
+    @staticmethod
+    def is_installed():
+        return os.path.exists("/usr/bin/swift-proxy-server")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def measure(server, folder, rounds):
+    """Returns microseconds, and microseconds of the server's processor, by (subject, bytes of
+    payload)."""
+    output = subprocess.run(
+        [measuring.BUILD / "bench/fleet_bench", server.kind, folder, server.location, server.where,
+         LIBRARY, str(server.measured), str(rounds)],
+        check=True, stdout=subprocess.PIPE, text=True, env=os.environ | server.variables).stdout
+    taken, served = {}, {}
     for line in output.splitlines():
-        subject, size, taken = line.split("\t")
-        what = (subject, int(size))
-        least[what] = min(float(taken) / 1000, least.get(what, float("inf")))
-    return least
+        subject, size, *times = line.split("\t")
+        for least, nanoseconds in zip((taken, served), times):
+            what = (subject, int(size))
+            least[what] = min(float(nanoseconds) / 1000, least.get(what, float("inf")))
+    return taken, served
 
 
-def judge(taken):
+def judge_gets(title, factor, taken):
     results = []
-    for how in ("", ", signed"):
-        for title, size in SIZES.items():
+    for how, check in CHECKS.items():
+        for size_title, size in SIZES.items():
             bare = taken["bare GET", size]
-            check = max(0, taken["local get" + how, size] - taken["bare read", size])
-            limit = (1.5 * bare + 15 + check) / bare
-            results.append(measuring.result(f"get of {title}{how} / bare GET",
+            limit = (factor * bare + 15 + taken[check, size]) / bare
+            results.append(measuring.result(f"{title}, get of {size_title}{how} / bare GET",
                                             taken["get" + how, size], bare, limit))
     size = SIZES["10 KB"]
     bare = taken["bare absent", size]
-    results.append(measuring.result("absent key / bare GET of it", taken["absent", size], bare,
-                                    (1.5 * bare + 15) / bare))
-    for title, size in SIZES.items():
-        results.append(measuring.result(f"get of {title}, local before the server / local alone",
-                                        taken["local get in a chain", size],
-                                        taken["local get", size], 1.2))
+    results.append(measuring.result(f"{title}, absent key / bare GET of it", taken["absent", size],
+                                    bare, (factor * bare + 15) / bare))
     return results
+
+
+def judge_batches(taken):
+    results = []
+    for how in "", ", signed":
+        for title, size in SIZES.items():
+            bare = taken["bare batch", size]
+            limit = (1.5 * bare + 15 + taken[CHECKS[how], size]) / bare
+            results.append(measuring.result(
+                f"Redis, {BATCH} of {title} at once{how}, each / bare GETs in a pipeline",
+                taken["batch" + how, size], bare, limit))
+    return results
+
+
+def judge_local(title, taken):
+    return [measuring.result(f"local get of {size_title} before {title} / without a server",
+                             taken["local get in a chain", size], taken["local get", size], 1.1)
+            for size_title, size in SIZES.items()]
+
+
+def describe_costs(title, taken, served):
+    """Rows for capacity planning."""
+    results = []
+    for size_title, size in SIZES.items():
+        for subject in "get", "put":
+            results.append(measuring.result(
+                f"{title}, {subject} of {size_title}: processor / in all", served[subject, size],
+                taken[subject, size], None))
+    size = SIZES["10 KB"]
+    for subject in "absent", "lease":
+        if (subject, size) in served:
+            results.append(measuring.result(f"{title}, {subject}: processor / in all",
+                                            served[subject, size], taken[subject, size], None))
+    return results
+
+
+def describe_checks(taken):
+    return [measuring.result(f"check of {title}{how} / its hash", taken[check, size],
+                             taken["check", size], None)
+            for how, check in CHECKS.items() if how for title, size in SIZES.items()]
+
+
+def bench(server_class, rounds):
+    with measuring.Scratch() as scratch:
+        server = server_class(scratch.folder())
+        try:
+            taken, served = measure(server, scratch.folder(), rounds)
+            results = judge_gets(server.title, 1.5 if server_class is Redis else 1.2, taken)
+            if server_class is Redis:
+                results += judge_batches(taken)
+            results += judge_local(server.title, taken)
+            if server.measured:
+                results += describe_costs(server.title, taken, served)
+            if server_class is Redis:
+                results += describe_checks(taken)
+                results += [measuring.result(f"Redis, bytes of memory for {title} / of the value",
+                                             used, size, None)
+                            for title, (used, size) in server.memory().items()]
+            return results
+        finally:
+            server.stop()
 
 
 def main():
@@ -80,13 +238,19 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    if not shutil.which("redis-server"):
-        raise SystemExit("fleet: redis-server is not installed: scripts/install-deps --fleet")
+    subprocess.run(["ninja", "-C", str(measuring.BUILD), "--quiet", "bench/fleet_bench"], check=True,
+                   stdout=sys.stderr)
     others = measuring.Others()
-    taken = measure(arguments.rounds)
+    results = []
+    for server_class, option in (Redis, "--fleet"), (Nginx, "--fleet"), (Swift, "--s3"):
+        if server_class.is_installed():
+            results += bench(server_class, arguments.rounds)
+        else:
+            measuring.note("fleet", f"{server_class.title}: no server is installed; "
+                                    f"scripts/install-deps {option} installs it")
     measuring.note("fleet", "microseconds; other processes kept "
                             f"{others.processors():.1f} processors busy")
-    return measuring.report("fleet", judge(taken), arguments.json)
+    return measuring.report("fleet", results, arguments.json)
 
 
 if __name__ == "__main__":
