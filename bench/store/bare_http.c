@@ -59,7 +59,7 @@ static void disconnect(void)
     free(buffer);
 }
 
-static long get(const char *name)
+static long get(const char *name, const unsigned char **ret_value)
 {
     char url[URL_SIZE];
     long status = 0;
@@ -70,6 +70,7 @@ static long get(const char *name)
                      curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK &&
                      (status == 200 || status == 404),
                  url);
+    *ret_value = (const unsigned char *)buffer;
     return status == 200 ? (long)used : -1;
 }
 

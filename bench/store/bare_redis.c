@@ -13,11 +13,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BUFFER_SIZE ((size_t)32 << 20)
+#define BUFFER_SIZE ((size_t)2 << 20)
+#define PIECE_SIZE ((size_t)16 << 10)
 #define COMMAND_SIZE (FLEET_NAME_SIZE + 32)
 
 static int connection = -1;
-static char *buffer;      /* the answers of one call */
+static char *buffer;      /* what has arrived in one call */
 static size_t used, next; /* how much of the buffer is filled, and has been read */
 
 static void connect_to_server(const char *where)
@@ -55,27 +56,25 @@ static void send_all(const char *bytes, size_t size)
     }
 }
 
-static void receive(void)
+static size_t receive(void *bytes, size_t size)
 {
-    const ssize_t got = recv(connection, buffer + used, BUFFER_SIZE - used, 0);
+    const ssize_t got = recv(connection, bytes, size, 0);
     fleet_expect(got > 0, "the server closed the connection");
-    used += (size_t)got;
+    return (size_t)got;
 }
 
-/* Returns the size of the next value; -1: there is none. */
-static long read_value(void)
+/* Returns the size of the next value; -1: there is none.
+ *
+ * @piece  how many bytes may be received at a time */
+static long read_size(size_t piece)
 {
     const char *end;
     while (!(end = memchr(buffer + next, '\n', used - next))) {
-        receive();
+        used += receive(buffer + used, piece);
     }
     fleet_expect(buffer[next] == '$', "no value");
     const long size = strtol(buffer + next + 1, NULL, 10);
-    next = (size_t)(end + 1 - buffer) + (size >= 0 ? (size_t)size + 2 : 0);
-    fleet_expect(next <= BUFFER_SIZE, "the values are too large");
-    while (used < next) {
-        receive();
-    }
+    next = (size_t)(end + 1 - buffer);
     return size;
 }
 
@@ -85,15 +84,43 @@ static size_t write_command(char *text, const char *name)
                             name);
 }
 
-static long get(const char *name)
+static long get(const char *name, const unsigned char **ret_value)
 {
     char command[COMMAND_SIZE];
     used = next = 0;
     send_all(command, write_command(command, name));
-    return read_value();
+    const long size = read_size(BUFFER_SIZE);
+    *ret_value = (const unsigned char *)buffer + next;
+    fleet_expect(size < (long)(BUFFER_SIZE - next - 2), "the value is too large");
+    while (size >= 0 && used < next + (size_t)size + 2) {
+        used += receive(buffer + used, BUFFER_SIZE - used);
+    }
+    return size;
 }
 
-static size_t get_many(char names[FLEET_BATCH][FLEET_NAME_SIZE])
+/* Reads the next value into memory of its own. Bytes that have already arrived are copied, and the
+ * others are received in their place, together with the line's end. */
+static size_t read_own_value(void **ret_value)
+{
+    const long size = read_size(PIECE_SIZE);
+    fleet_expect(size >= 0, "no value");
+    const size_t wanted = (size_t)size + 2;
+    char *value = malloc(wanted);
+    fleet_expect(value != NULL, "out of memory");
+    size_t filled = used - next < wanted ? used - next : wanted;
+    memcpy(value, buffer + next, filled);
+    next += filled;
+    if (next == used) {
+        next = used = 0;
+    }
+    while (filled < wanted) {
+        filled += receive(value + filled, wanted - filled);
+    }
+    *ret_value = value;
+    return (size_t)size;
+}
+
+static size_t get_many(char names[FLEET_BATCH][FLEET_NAME_SIZE], void *ret_values[FLEET_BATCH])
 {
     char commands[FLEET_BATCH * COMMAND_SIZE];
     size_t length = 0, sum = 0;
@@ -103,9 +130,7 @@ static size_t get_many(char names[FLEET_BATCH][FLEET_NAME_SIZE])
     used = next = 0;
     send_all(commands, length);
     for (size_t i = 0; i < FLEET_BATCH; i++) {
-        const long size = read_value();
-        fleet_expect(size >= 0, "no value");
-        sum += (size_t)size;
+        sum += read_own_value(&ret_values[i]);
     }
     return sum;
 }

@@ -15,10 +15,10 @@ typedef struct fleet_peer {
     void (*connect)(const char *where);
     /* Gets a value, into memory that the next call overwrites. Returns its size; -1: there is no
      * value of that name. */
-    long (*get)(const char *name);
-    /* Gets values in one round trip. Returns their size together. NULL: the protocol has no such
-     * thing. */
-    size_t (*get_many)(char names[FLEET_BATCH][FLEET_NAME_SIZE]);
+    long (*get)(const char *name, const unsigned char **ret_value);
+    /* Gets values in one round trip, each into memory of its own, which the caller frees. Returns
+     * their size together. NULL: the protocol has no such thing. */
+    size_t (*get_many)(char names[FLEET_BATCH][FLEET_NAME_SIZE], void *ret_values[FLEET_BATCH]);
     void (*disconnect)(void);
 } fleet_peer;
 
