@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store_redis_kills [KILLS]: the holder of a fleet's lease is killed at each moment of its build,
+ * and each time one other process takes over. Each machine is represented by a directory. The
+ * requests are complete ones, of contexts of programs, so moments of the writer's thread count too.
+ *
+ * Several builds happen at the same time, each of a different program. For each of them there are
+ * three processes: the holder on machine 0, one that waits on the same machine, and one on a
+ * different machine. Most time is spent waiting for the end of leases.
+ */
+#include "support/store_scene.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "os/clock.h"
+#include "store/remote/loader.h"
+#include "store/remote/state_path.h"
+#include "support/child.h"
+#include "support/program_scene.h"
+#include "support/redis_server.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define AT_ONCE 20u
+#define WAITERS 2u
+#define BUILD_MS 50u
+#define SPAN_MS 65u /* of moments: the build, and then the capture, the put and the release */
+/* A successor must have the lease within 5 s. The rest is for a busy machine. */
+#define TAKEOVER_MAX_MS 10000u
+
+/* One killed build; shared by all processes. Times are those of kilni_clock_ns; 0: not yet. */
+typedef struct scene_of_kill {
+    _Atomic uint64_t begun_ns; /* the holder's build began */
+    _Atomic uint64_t ended_ns; /* it ended */
+    _Atomic uint64_t next_ns;  /* a waiter's build began */
+    _Atomic unsigned builds;   /* by waiters */
+    _Atomic unsigned found;    /* waiters that found the entry in a store */
+    /* Only the parent uses these: */
+    pid_t holder, waiters[WAITERS];
+    unsigned number;
+    uint64_t killed_ns;
+} scene_of_kill;
+
+static char scratch[SCRATCH_DIRECTORY_SIZE];
+static redis_server server;
+static scene_of_kill *scenes;
+static unsigned kill_count = 200;
+static const char *const no_options[] = {NULL};
+
+/* ---- processes ---- */
+
+static kiln_store *open_machine(unsigned machine)
+{
+    char location[SCRATCH_PATH_SIZE];
+    kiln_store *store = NULL;
+    snprintf(location, sizeof location, "%s/machine-%u|redis://127.0.0.1:%u?trust=any", scratch,
+             machine, server.port);
+    CHECK(kiln_store_open(location, NULL, &store, NULL) == KILN_OK);
+    return store;
+}
+
+/* Gets a program, and checks that it is the right one. Returns where it came from. */
+static uint32_t obtain(unsigned number, unsigned machine, void (*while_building)(void *user),
+                       void *user)
+{
+    kiln_store *store = open_machine(machine);
+    program_scene s;
+    char text[32];
+    memset(&s, 0, sizeof s);
+    program_scene_init(&s);
+    s.params.store = store;
+    s.devices[0].text = "a device of the fleet";
+    s.devices[0].while_building = while_building;
+    s.devices[0].user = user;
+    CHECK(kiln_program_context_new(&s.params, &s.context) == KILN_OK);
+    snprintf(text, sizeof text, "program %u", number);
+    const kiln_program_desc_params params = image_of(text);
+    kiln_program_desc *desc = NULL;
+    kiln_program *program = NULL;
+    kiln_program_result result = {.struct_size = sizeof result};
+    CHECK(kiln_program_desc_new(s.context, &params, &desc, NULL) == KILN_OK);
+    CHECK(kiln_program_get(desc, &program, &result, NULL) == KILN_OK);
+    const scripted_program *made = kiln_program_handle(program);
+    const uint64_t without_options = scripted_value(0, text, strlen(text));
+    CHECK(made->value == scripted_value(without_options, "", 0));
+    kiln_program_release(&program);
+    kiln_program_desc_release(&desc);
+    CHECK(program_scene_close(&s));
+    kiln_store_close(&store);
+    return result.from;
+}
+
+static void build_of_holder(void *user)
+{
+    scene_of_kill *scene = user;
+    atomic_store(&scene->begun_ns, kilni_clock_ns());
+    kilni_sleep_ns(BUILD_MS * NS_PER_MS);
+    atomic_store(&scene->ended_ns, kilni_clock_ns());
+}
+
+static void build_of_waiter(void *user)
+{
+    scene_of_kill *scene = user;
+    atomic_store(&scene->next_ns, kilni_clock_ns());
+    atomic_fetch_add(&scene->builds, 1);
+    kilni_sleep_ns(BUILD_MS * NS_PER_MS);
+}
+
+static void run_holder(scene_of_kill *scene, unsigned machine)
+{
+    obtain(scene->number, machine, build_of_holder, scene);
+    /* The parent kills this process at the same moment whether it has ended its work or not. */
+    for (;;) {
+        pause();
+    }
+}
+
+static void run_waiter(scene_of_kill *scene, unsigned machine)
+{
+    while (atomic_load(&scene->begun_ns) == 0) {
+        kilni_sleep_ns(NS_PER_MS);
+    }
+    const uint32_t from = obtain(scene->number, machine, build_of_waiter, scene);
+    CHECK(from == KILN_PROGRAM_FROM_STORE || from == KILN_PROGRAM_FROM_BUILD);
+    atomic_fetch_add(&scene->found, from == KILN_PROGRAM_FROM_STORE);
+}
+
+static pid_t start(scene_of_kill *scene, unsigned machine,
+                   void (*body)(scene_of_kill *scene, unsigned machine))
+{
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        body(scene, machine);
+        exit(0);
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+/* ---- kills ---- */
+
+static void begin(scene_of_kill *scene, unsigned number)
+{
+    memset(scene, 0, sizeof *scene);
+    scene->number = number;
+    for (unsigned i = 0; i < WAITERS; i++) {
+        scene->waiters[i] = start(scene, i, run_waiter);
+    }
+    scene->holder = start(scene, 0, run_holder);
+}
+
+/* The moments are spread evenly over the time from the beginning of the build. */
+static uint64_t moment_of(const scene_of_kill *scene)
+{
+    const uint64_t begun_ns = atomic_load(&scene->begun_ns);
+    return begun_ns == 0 ? UINT64_MAX : begun_ns + SPAN_MS * NS_PER_MS * scene->number / kill_count;
+}
+
+static void kill_holders(unsigned count)
+{
+    unsigned left = count;
+    while (left > 0) {
+        for (unsigned i = 0; i < count; i++) {
+            scene_of_kill *scene = &scenes[i];
+            if (scene->killed_ns == 0 && kilni_clock_ns() >= moment_of(scene)) {
+                assert_int_equal(kill(scene->holder, SIGKILL), 0);
+                scene->killed_ns = kilni_clock_ns();
+                left--;
+            }
+        }
+        kilni_sleep_ns(NS_PER_MS / 4);
+    }
+}
+
+static int status_of(pid_t child)
+{
+    int status = -1;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
+/* What the kills led to. */
+static struct {
+    unsigned in_build, after_build; /* moments of kills */
+    unsigned takeovers;             /* a waiter built */
+    uint64_t longest_ms, sum_ms;    /* of them */
+    unsigned beyond;                /* later than after 5 s */
+} seen;
+
+static void expect_one_successor(scene_of_kill *scene)
+{
+    const int holder = status_of(scene->holder);
+    assert_true(WIFSIGNALED(holder));
+    for (unsigned i = 0; i < WAITERS; i++) {
+        assert_int_equal(status_of(scene->waiters[i]), 0);
+    }
+    const unsigned builds = atomic_load(&scene->builds);
+    const uint64_t ended_ns = atomic_load(&scene->ended_ns);
+    const bool was_in_build = ended_ns == 0 || ended_ns > scene->killed_ns;
+    if (was_in_build) {
+        seen.in_build++;
+        assert_int_equal(builds, 1);
+    } else {
+        seen.after_build++;
+        assert_in_range(builds, 0, 1);
+    }
+    assert_int_equal(atomic_load(&scene->found), WAITERS - builds);
+    if (builds > 0) {
+        const uint64_t next_ns = atomic_load(&scene->next_ns);
+        const uint64_t late_ms =
+            next_ns > scene->killed_ns ? (next_ns - scene->killed_ns) / NS_PER_MS : 0;
+        seen.takeovers++;
+        seen.sum_ms += late_ms;
+        seen.longest_ms = late_ms > seen.longest_ms ? late_ms : seen.longest_ms;
+        seen.beyond += late_ms > 5000;
+        assert_in_range(late_ms, 0, TAKEOVER_MAX_MS);
+    }
+}
+
+static void test_a_holder_is_killed_at_each_moment(void **state)
+{
+    (void)state;
+    for (unsigned first = 0; first < kill_count; first += AT_ONCE) {
+        const unsigned count = kill_count - first < AT_ONCE ? kill_count - first : AT_ONCE;
+        for (unsigned i = 0; i < count; i++) {
+            begin(&scenes[i], first + i);
+        }
+        kill_holders(count);
+        for (unsigned i = 0; i < count; i++) {
+            expect_one_successor(&scenes[i]);
+        }
+    }
+    print_message("          %u killed in the build, %u after it; %u takeovers, after %lu ms on "
+                  "average and at most %lu ms, %u of them after more than 5 s\n",
+                  seen.in_build, seen.after_build, seen.takeovers,
+                  (unsigned long)(seen.takeovers > 0 ? seen.sum_ms / seen.takeovers : 0),
+                  (unsigned long)seen.longest_ms, seen.beyond);
+    assert_true(seen.in_build > 0 && seen.takeovers > 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    const size_t size = AT_ONCE * sizeof *scenes;
+    scratch_make(scratch);
+    scenes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return scenes != MAP_FAILED && redis_start(&server, scratch, no_options) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    redis_stop(&server);
+    munmap(scenes, AT_ONCE * sizeof *scenes);
+    scratch_remove(scratch);
+    return 0;
+}
+
+int main(int count, char **arguments)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_holder_is_killed_at_each_moment, set_up, tear_down),
+    };
+    if (count < 2) {
+        return 2;
+    }
+    if (count > 2) {
+        kill_count = (unsigned)atoi(arguments[2]);
+    }
+    redis_require();
+    kilni_remote_set_library(arguments[1]);
+    kilni_remote_set_runtime_folder("/nonexistent");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
