@@ -10,6 +10,7 @@
  */
 #include "support/store_scene.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -17,12 +18,16 @@
 #include "os/clock.h"
 #include "store/remote/loader.h"
 #include "store/remote/state_path.h"
+#include "support/child.h"
 #include "support/fault_proxy.h"
 #include "support/redis_server.h"
 
 #define SEED 20261123u
 #define MACHINES 4u
-#define WORKERS 12u
+#define WORKERS 8u
+/* Of each worker. The requests of threads follow each other on one connection, so an answer too
+ * many is taken for that of a different request. */
+#define THREADS 3u
 #define KEYS 40u
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)
@@ -39,10 +44,10 @@ typedef struct board {
     _Atomic uint64_t wrong;  /* gets that returned bytes other than the key's */
     _Atomic uint64_t failed; /* statuses that no fault of a server explains */
     _Atomic uint64_t faults, restarts;
-    _Atomic uint64_t since_ns[WORKERS]; /* when each worker's request began; 0: it has none */
-    _Atomic unsigned port;              /* of the proxy; 0: not yet */
-    _Atomic bool is_calm;               /* no more faults */
-    _Atomic bool is_over;               /* workers end */
+    _Atomic uint64_t since_ns[WORKERS][THREADS]; /* when each request began; 0: there is none */
+    _Atomic unsigned port;                       /* of the proxy; 0: not yet */
+    _Atomic bool is_calm;                        /* no more faults */
+    _Atomic bool is_over;                        /* workers end */
 } board;
 
 static uint64_t storm_ns = 5 * NS_PER_S;
@@ -129,18 +134,37 @@ static void obtain(kiln_store *store, uint64_t number, uint64_t random)
     kiln_lease_release(&lease);
 }
 
+typedef struct request_thread {
+    kiln_store *store;
+    uint64_t seed;
+    _Atomic uint64_t *since_ns;
+    pthread_t thread;
+} request_thread;
+
+static void *make_requests(void *argument)
+{
+    const request_thread *self = argument;
+    for (uint64_t i = 0; !atomic_load(&shared->is_over); i++) {
+        const uint64_t random = scratch_mix(self->seed * 1000003 + i);
+        atomic_store(self->since_ns, kilni_clock_ns());
+        obtain(self->store, random % KEYS, random / KEYS);
+        atomic_store(self->since_ns, 0);
+        kilni_sleep_ns((random >> 32) % 10 * NS_PER_MS);
+    }
+    return NULL;
+}
+
 static void work(unsigned worker, uint64_t seed)
 {
     kiln_store *store = open_machine(worker % MACHINES);
-    if (!store) {
-        _exit(1);
+    request_thread threads[THREADS];
+    CHECK(store != NULL);
+    for (unsigned i = 0; i < THREADS; i++) {
+        threads[i] = (request_thread){store, THREADS * seed + i, &shared->since_ns[worker][i], 0};
+        CHECK(pthread_create(&threads[i].thread, NULL, make_requests, &threads[i]) == 0);
     }
-    for (uint64_t i = 0; !atomic_load(&shared->is_over); i++) {
-        const uint64_t random = scratch_mix(seed * 1000003 + i);
-        atomic_store(&shared->since_ns[worker], kilni_clock_ns());
-        obtain(store, random % KEYS, random / KEYS);
-        atomic_store(&shared->since_ns[worker], 0);
-        kilni_sleep_ns((random >> 32) % 10 * NS_PER_MS);
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i].thread, NULL);
     }
     kiln_store_close(&store);
 }
@@ -212,9 +236,16 @@ static void strike_server(redis_server *server, uint64_t random)
     }
 }
 
+/* After a silence, machines leave the server alone for a while, so most faults are others. */
+static const fault faults[] = {
+    FAULT_NONE, FAULT_CUT,     FAULT_NONE,   FAULT_RESET,   FAULT_NONE,   FAULT_FLIP,
+    FAULT_NONE, FAULT_DRIP,    FAULT_INSERT, FAULT_FLIP,    FAULT_INSERT, FAULT_TEXT,
+    FAULT_NONE, FAULT_ENDLESS, FAULT_INSERT, FAULT_SILENCE,
+};
+
 static void strike_answers(fault_proxy *proxy, uint64_t random)
 {
-    const fault kind = random % 3 == 0 ? FAULT_NONE : (fault)(random / 3 % (FAULT_INSERT + 1));
+    const fault kind = faults[random % (sizeof faults / sizeof faults[0])];
     const size_t after = random >> 32 & 1 ? 0 : (random >> 33) % 60000;
     fault_proxy_set(proxy, kind, after, texts[(random >> 16) % TEXT_COUNT]);
     atomic_fetch_add(&shared->faults, kind != FAULT_NONE);
@@ -261,8 +292,8 @@ static int status_of(pid_t child)
 static void expect_none_hung(void)
 {
     const uint64_t now_ns = kilni_clock_ns();
-    for (unsigned i = 0; i < WORKERS; i++) {
-        const uint64_t since_ns = atomic_load(&shared->since_ns[i]);
+    for (unsigned i = 0; i < WORKERS * THREADS; i++) {
+        const uint64_t since_ns = atomic_load(&shared->since_ns[i / THREADS][i % THREADS]);
         assert_true(since_ns == 0 || now_ns < since_ns + HUNG_NS);
     }
 }
@@ -274,7 +305,9 @@ static void replace(pid_t workers[WORKERS], unsigned worker, uint64_t seed)
     kill(workers[worker], SIGKILL);
     const int status = status_of(workers[worker]);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    atomic_store(&shared->since_ns[worker], 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        atomic_store(&shared->since_ns[worker][i], 0);
+    }
     workers[worker] = start_worker(worker, seed);
 }
 

@@ -4,7 +4,7 @@
 them onto a Redis server. A container that has nothing but the program, the public key and the URL
 of the server then compiles nothing.
 
-Where the system does not let this user make containers, the second run only has an empty home
+If the system does not let this user make containers, the second run only has an empty home
 directory. The first line of the output says which of the two was tested."""
 
 import os

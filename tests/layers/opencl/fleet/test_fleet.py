@@ -3,7 +3,7 @@
 """Eight machines with sixteen processes each start together on eight programs that none has built
 yet, and share a Redis server: each program is built once. Later machines build nothing.
 
-A machine is a directory of its own and, where the system lets this user make one, a network of its
+A machine is a directory of its own and, if the system lets this user make one, a network of its
 own; the server's socket is in the file system."""
 
 import argparse
