@@ -51,6 +51,7 @@ static kiln_key *keys[MOST_ENTRIES], *absent[MOST_ENTRIES];
 static kiln_entry *entries[MOST_ENTRIES];
 static char key_file[PATH_SIZE], secret_key_file[PATH_SIZE], trusted_keys_file[PATH_SIZE];
 static kiln_store *remote, *remote_with_mac, *remote_signed, *local, *chain;
+static kiln_lease *taken_lease;  /* for which others wait; NULL: not taken yet */
 static kilni_remote *connection; /* for batches, which stores do not offer yet */
 static const kilni_connector *connector;
 static kilni_trusted_keys trusted;
@@ -233,6 +234,7 @@ static void open_all(void)
 
 static void close_all(void)
 {
+    kiln_lease_release(&taken_lease);
     kiln_store_close(&chain);
     kiln_store_close(&local);
     kiln_store_close(&remote_signed);
@@ -275,6 +277,18 @@ static void take_and_release_lease(size_t index)
     kiln_lease *lease = NULL;
     fleet_expect(kiln_store_lease(remote, absent[index], 0, &lease) == KILN_OK, "lease");
     kiln_lease_release(&lease);
+}
+
+/* What each machine that waits for a build does again and again. */
+static void ask_for_taken_lease(size_t index)
+{
+    kiln_lease *none = NULL;
+    (void)index;
+    if (!taken_lease) {
+        fleet_expect(kiln_store_lease(remote_with_mac, keys[0], 0, &taken_lease) == KILN_OK,
+                     "lease");
+    }
+    fleet_expect(kiln_store_lease(remote, keys[0], 0, &none) == KILN_BUSY, "a taken lease");
 }
 
 static void format_digest(const kiln_key *key, char text[KILN_DIGEST_TEXT_SIZE])
@@ -453,6 +467,7 @@ static const struct {
     {"batch", get_batch, ON_REDIS, FLEET_BATCH},
     {"batch, signed", get_batch_signed, ON_REDIS, FLEET_BATCH},
     {"lease", take_and_release_lease, ON_REDIS, 1},
+    {"lease that is taken", ask_for_taken_lease, ON_REDIS, 1},
     {"local get", get_local, ALWAYS, 1},
     {"local get in a chain", get_in_chain, ALWAYS, 1},
 };

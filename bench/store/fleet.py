@@ -28,6 +28,8 @@ BATCH = 16
 CHECKS = {"": "hash", ", MAC": "MAC", ", signed": "signature"}
 LIBRARY = measuring.BUILD / "src/libkiln_remote.so"
 START_SECONDS = 60
+CONNECTIONS = 500
+CONNECTION_SECONDS = 5  # in this time the server frees the buffers of idle connections
 
 
 class Server:
@@ -73,8 +75,24 @@ class Redis(Server):
                 b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
             return connection.recv(1 << 20)
 
+    def used_memory(self):
+        return int(self.say(b"INFO", b"memory").split(b"used_memory:")[1].split()[0])
+
+    def connection_memory(self):
+        """Returns the bytes that the server uses for a connection that had one request."""
+        before, connections = self.used_memory(), []
+        for _ in range(CONNECTIONS):
+            connections.append(socket.create_connection(("127.0.0.1", self.port)))
+            connections[-1].sendall(b"PING\r\n")
+            connections[-1].recv(100)
+        time.sleep(CONNECTION_SECONDS)
+        used = (self.used_memory() - before) / CONNECTIONS
+        for connection in connections:
+            connection.close()
+        return used
+
     def memory(self):
-        """Returns the bytes that the server uses for a value, by the value's size, for one value of
+        """Returns the bytes that the server uses for a value and the value's size, for one value of
         each size."""
         used = {}
         for _ in range(1000):
@@ -203,7 +221,7 @@ def describe_costs(title, taken, served):
                 f"{title}, {subject} of {size_title}: processor / in all", served[subject, size],
                 taken[subject, size], None))
     size = SIZES["10 KB"]
-    for subject in "absent", "lease":
+    for subject in "absent", "lease", "lease that is taken":
         if (subject, size) in served:
             results.append(measuring.result(f"{title}, {subject}: processor / in all",
                                             served[subject, size], taken[subject, size], None))
@@ -214,6 +232,15 @@ def describe_checks(taken):
     return [measuring.result(f"{check} of {title} / bare GET", cost_of_check(taken, how, size),
                              taken["bare GET", size], None)
             for how, check in CHECKS.items() for title, size in SIZES.items()]
+
+
+def describe_memory(server):
+    values = server.memory()
+    connection = server.connection_memory()
+    return [measuring.result(f"Redis, bytes of memory for {title} / of the value", *values[title],
+                             None) for title in SIZES] + [
+        measuring.result("Redis, bytes of memory for a connection / for 10 KB", connection,
+                         values["10 KB"][0], None)]
 
 
 def bench(server_class, rounds):
@@ -228,10 +255,7 @@ def bench(server_class, rounds):
             if server.measured:
                 results += describe_costs(server.title, taken, served)
             if server_class is Redis:
-                results += describe_checks(taken)
-                results += [measuring.result(f"Redis, bytes of memory for {title} / of the value",
-                                             used, size, None)
-                            for title, (used, size) in server.memory().items()]
+                results += describe_checks(taken) + describe_memory(server)
             return results
         finally:
             server.stop()

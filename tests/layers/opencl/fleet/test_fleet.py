@@ -27,6 +27,10 @@ MACHINES, PROCESSES, PROGRAMS = 8, 16, 8
 TIMEOUT_SECONDS = 600
 STEERING = ("KILN_", "POCL_", "OPENCL_", "CL_CONFIG_", "XDG_")
 
+# The server has a machine of its own in a fleet. Here it must not wait for 128 processes, since a
+# machine builds for itself if the server does not answer in time.
+NICE = ("nice", "-n", "15")
+
 # Starts the processes of a machine, each with a different first program. They begin when the input
 # ends. Fails if one of them fails.
 MACHINE = f"""exec 3<&0
@@ -78,8 +82,8 @@ class FleetTest(unittest.TestCase):
             "COUNTING_LAYER_FILE": str(folder / "counts"),
         }
         self.processes.append(subprocess.Popen(
-            [*self.isolated, "sh", "-c", MACHINE, options.program], env=variables, stdin=begin,
-            stdout=subprocess.PIPE))
+            [*NICE, *self.isolated, "sh", "-c", MACHINE, options.program], env=variables,
+            stdin=begin, stdout=subprocess.PIPE))
         return self.processes[-1]
 
     def run_machines(self, name):
@@ -105,17 +109,21 @@ class FleetTest(unittest.TestCase):
             builds += builds_at_driver(self.scratch / name / "counts")
         return builds, outcomes, seconds
 
+    def print(self, who, builds, outcomes, seconds):
+        calls = ", ".join(f"{self.server.calls(name)} {name.upper()}" for name in ("get", "eval"))
+        print(f"{who}: {builds} builds, {outcomes}, {seconds:.1f} s, {calls}", flush=True)
+
     def test_one_build_of_each_program(self):
         builds, outcomes, seconds = self.run_machines("first")
         requests = MACHINES * PROCESSES * PROGRAMS
-        print(f"{'separate networks' if self.isolated else 'one network'}; {builds} builds, "
-              f"{outcomes}, {seconds:.1f} s; the server got {self.server.calls('get')} GET, "
-              f"{self.server.calls('set')} SET, {self.server.calls('eval')} EVAL", flush=True)
+        print("separate networks" if self.isolated else "one network", flush=True)
+        self.print("first machines", builds, outcomes, seconds)
         self.assertEqual(builds, PROGRAMS)
         self.assertEqual(outcomes, {"built": PROGRAMS, "hit-store": requests - PROGRAMS})
 
+        self.server.forget_calls()
         builds, outcomes, seconds = self.run_machines("later")
-        print(f"later machines: {builds} builds, {outcomes}, {seconds:.1f} s", flush=True)
+        self.print("later machines", builds, outcomes, seconds)
         self.assertEqual(builds, 0)
         self.assertEqual(outcomes, {"hit-store": requests})
 
