@@ -377,6 +377,21 @@ static void get_bare_with_signature(size_t index)
                  "a signature");
 }
 
+/* What Kiln does with a signed value, on the thread that got it. */
+static void get_bare_and_adopt(size_t index)
+{
+    const kilni_entry_trust trust = {.keys = &trusted, .now_s = (int64_t)time(NULL)};
+    const kiln_bytes value = ask_peer(index);
+    kiln_entry *entry = NULL;
+    void *copy = malloc(value.size);
+    fleet_expect(copy != NULL, "out of memory");
+    memcpy(copy, value.data, value.size);
+    fleet_expect(kilni_entry_adopt_trusted(copy, value.size, &trust, &entry) == KILN_OK &&
+                     kiln_key_equals(kiln_entry_key(entry), keys[index]),
+                 "an entry");
+    kiln_entry_release(&entry);
+}
+
 /* ---- subjects: batches ---- */
 
 static void get_bare_batch(size_t index)
@@ -458,6 +473,7 @@ static const struct {
     {"bare GET and hash", get_bare_with_hash, ALWAYS, 1},
     {"bare GET and MAC", get_bare_with_mac, ALWAYS, 1},
     {"bare GET and signature", get_bare_with_signature, ALWAYS, 1},
+    {"bare GET and entry", get_bare_and_adopt, ALWAYS, 1},
     {"get", get, ALWAYS, 1},
     {"get, MAC", get_with_mac, ALWAYS, 1},
     {"get, signed", get_signed, ALWAYS, 1},

@@ -194,6 +194,14 @@ def judge_gets(title, factor, taken):
     return results
 
 
+def describe_parts(title, taken):
+    """Rows that say where the time of a signed get goes."""
+    return [measuring.result(f"{title}, {size_title}: bare GET, then a signed entry of it / "
+                             "bare GET and signature", taken["bare GET and entry", size],
+                             taken["bare GET and signature", size], None)
+            for size_title, size in SIZES.items()]
+
+
 def judge_batches(taken):
     results = []
     for how in "", ", signed":
@@ -249,6 +257,7 @@ def bench(server_class, rounds):
         try:
             taken, served = measure(server, scratch.folder(), rounds)
             results = judge_gets(server.title, 1.5 if server_class is Redis else 1.2, taken)
+            results += describe_parts(server.title, taken)
             if server_class is Redis:
                 results += judge_batches(taken)
             results += judge_local(server.title, taken)

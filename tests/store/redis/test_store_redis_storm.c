@@ -236,7 +236,7 @@ static void strike_server(redis_server *server, uint64_t random)
     }
 }
 
-/* After a silence, machines leave the server alone for a while, so most faults are others. */
+/* After a silence, machines leave the server alone for a while, so there are few silences. */
 static const fault faults[] = {
     FAULT_NONE, FAULT_CUT,     FAULT_NONE,   FAULT_RESET,   FAULT_NONE,   FAULT_FLIP,
     FAULT_NONE, FAULT_DRIP,    FAULT_INSERT, FAULT_FLIP,    FAULT_INSERT, FAULT_TEXT,
