@@ -46,7 +46,8 @@ typedef struct board {
     _Atomic uint64_t faults, restarts;
     _Atomic uint64_t since_ns[WORKERS][THREADS]; /* when each request began; 0: there is none */
     _Atomic unsigned port;                       /* of the proxy; 0: not yet */
-    _Atomic bool is_calm;                        /* no more faults */
+    _Atomic bool is_to_end;                      /* asks the server's side for no more faults */
+    _Atomic bool is_calm;                        /* there are none any more */
     _Atomic bool is_over;                        /* workers end */
 } board;
 
@@ -267,13 +268,14 @@ static void run_servers_side(void)
     }
     fault_proxy_start(&proxy, server.port);
     atomic_store(&shared->port, proxy.port);
-    for (uint64_t i = 0; !atomic_load(&shared->is_calm); i++) {
+    for (uint64_t i = 0; !atomic_load(&shared->is_to_end); i++) {
         const uint64_t random = scratch_mix(SEED + i);
         strike_answers(&proxy, random);
         strike_server(&server, scratch_mix(random));
         kilni_sleep_ns((50 + random % 400) * NS_PER_MS);
     }
     calm_down(&server, &proxy);
+    atomic_store(&shared->is_calm, true);
     for (;;) {
         pause();
     }
@@ -365,7 +367,7 @@ static void test_a_storm(void **state)
         workers[i] = start_worker(i, SEED + i);
     }
     const unsigned kills = storm(workers);
-    atomic_store(&shared->is_calm, true);
+    atomic_store(&shared->is_to_end, true);
     end_all(workers);
     print_message("          %u kills, %lu faults, %lu restarts; %lu gets, of which %lu hits; %lu "
                   "leases, %lu waits, %lu builds; %lu of %lu puts kept; %lu wrong, %lu failed\n",
@@ -379,6 +381,9 @@ static void test_a_storm(void **state)
     assert_int_equal(shared->failed, 0);
     assert_true(kills > 0 && shared->faults > 0);
     assert_true(shared->hits > 0 && shared->builds > 0 && shared->leases > 0);
+    while (!atomic_load(&shared->is_calm)) {
+        kilni_sleep_ns(NS_PER_MS);
+    }
     /* A machine that saw the faults may first leave the server alone for up to 45 s. */
     kiln_store *store = open_machine(storm_ns < RECOVERY_NS ? MACHINES + 1 : 0);
     assert_non_null(store);
