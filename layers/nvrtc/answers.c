@@ -6,7 +6,7 @@
 #include "library.h"
 #include "programs.h"
 
-/* Returns the record of a program that the layer answers for; NULL if NVRTC does. */
+/* Returns the program's record if the layer answers for the program; NULL if NVRTC answers. */
 static program_record *find_answered(kilni_nvrtc_program program)
 {
     program_record *record = programs_find(program);
@@ -59,6 +59,6 @@ int answer_lowered_name(nvrtc_library *library, kilni_nvrtc_program program, con
     }
     const kilni_nvrtc_name *name = kilni_nvrtc_outputs_name(&record->outputs, expression);
     const int result = name ? name->result : KILNI_NVRTC_NAME_NOT_VALID;
-    *ret_name = result == KILNI_NVRTC_SUCCESS ? name->lowered : NULL; /* NVRTC does the same */
+    *ret_name = result == KILNI_NVRTC_SUCCESS ? name->lowered : NULL; /* like NVRTC */
     return result;
 }

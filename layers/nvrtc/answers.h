@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions that return a compiled program's outputs. For a program that was loaded from the
- * cache, the layer answers; for all other programs, for outputs that were not recorded, and for
- * wrong arguments, NVRTC does.
+ * The functions that return a compiled program's outputs. The layer answers for programs that were
+ * loaded from the cache. NVRTC answers for all other programs, for outputs that were not recorded,
+ * and for wrong arguments.
  */
 #pragma once
 

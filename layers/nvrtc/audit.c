@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The audit library (rtld-audit(7)). The loader shows it each object that enters the process,
- * before any symbol is bound to it. In the memory of a libnvrtc, it replaces the addresses of
- * functions in the symbol table, so that callers reach the functions below, whether they are linked
- * to NVRTC or use dlsym. At the first call, these functions load the layer; if that fails, they
- * call NVRTC directly.
+ * The audit library (rtld-audit(7)). The loader calls this library for each object that it loads
+ * into the process, before it binds any symbol to the object. If the object is a libnvrtc, this
+ * library replaces the addresses of functions in the object's symbol table, in memory only. Callers
+ * then reach the functions below, no matter whether they are linked to NVRTC or use dlsym. At the
+ * first call, these functions load the layer. If that fails, they call NVRTC directly.
  *
- * It uses no C library: see device/freestanding.h.
+ * This library uses no C library (see device/freestanding.h).
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -24,35 +24,37 @@ EXPORTED unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_
 EXPORTED void la_preinit(uintptr_t *cookie);
 EXPORTED unsigned la_objclose(uintptr_t *cookie);
 
-/* A process has one libnvrtc, or two if packages bring their own. If all slots are taken, further
- * libraries are used without the layer. */
+/* The maximum number of libnvrtc libraries that the layer serves in a process. Most processes have
+ * one, and some have two because packages bring their own. The process uses any further libnvrtc
+ * without the layer. */
 #define SLOT_COUNT 4u
 
 typedef struct slot {
-    /* Written under the loader's lock. The contents stay when the slot is freed: at the end of a
-     * process all libraries are closed, and code that runs then may still call NVRTC. */
+    /* Written under the loader's lock. The contents stay in a slot that is freed: when the process
+     * ends, all libraries are closed, and code that runs after that might still call NVRTC. */
     struct link_map *map;
     kilni_nvrtc_functions real;
     int is_taken;
 
-    /* NULL: not attached yet; UNATTACHED: never to be attached. Stored with release and read with
-     * acquire, so that the reader sees all that the layer has written. */
+    /* NULL: not attached yet; UNATTACHED: it must never be attached. Stored with release and loaded
+     * with acquire, so that the reader sees everything that the layer has written. */
     _Atomic(nvrtc_library *) library;
 } slot;
 
 static slot slots[SLOT_COUNT];
 
-/* Its address means "no layer", while NULL means "not asked yet". It is never dereferenced. */
+/* Its address stands for "there is no layer", while NULL stands for "the layer was not loaded yet".
+ * This address is never dereferenced. */
 static char nothing;
 #define UNATTACHED ((nvrtc_library *)(void *)&nothing)
 #define NO_HOOKS ((const nvrtc_hooks *)(const void *)&nothing)
 
 /* The program's C library, which is never unloaded, and libdl, which contains dlopen and the like
- * in older versions of glibc. Written under the loader's lock. Set before any thread can reach
- * NVRTC. */
+ * in older versions of glibc. Written under the loader's lock. Both are set before any thread can
+ * reach NVRTC. */
 static const struct link_map *c_library, *dl_library;
 
-/* Whether all objects that the program starts with are loaded. Written under the loader's lock. */
+/* 1 once all objects that the program starts with are loaded. Written under the loader's lock. */
 static int is_started;
 
 /* Stored with release and read with acquire, like library in a slot. */
@@ -88,7 +90,8 @@ static int write_layer_path(const char *own_path, char *path, size_t room)
     return 1;
 }
 
-/* Loads the layer into the program's namespace, which has its C library and its threads. */
+/* Loads the layer into the program's namespace, where the layer shares the program's C library and
+ * threads. */
 static const nvrtc_hooks *load_layer(void)
 {
     dlmopen_fn *open = (dlmopen_fn *)find_in_program("dlmopen");
@@ -106,8 +109,8 @@ static const nvrtc_hooks *load_layer(void)
     return hooks && hooks->version == NVRTC_HOOKS_VERSION ? hooks : NO_HOOKS;
 }
 
-/* Returns the layer's functions; NO_HOOKS if there is no layer. Threads that call at the same time
- * may all load the layer, and all obtain the same functions. */
+/* Returns the layer's functions; NO_HOOKS if there is no layer. Several threads can load the layer
+ * at the same time. All of them obtain the same functions. */
 static const nvrtc_hooks *get_hooks(void)
 {
     const nvrtc_hooks *hooks = atomic_load_explicit(&layer_hooks, memory_order_acquire);
@@ -118,8 +121,8 @@ static const nvrtc_hooks *get_hooks(void)
     return hooks;
 }
 
-/* Returns the layer's handle of a library, which the first call attaches; NULL if calls must go to
- * NVRTC. */
+/* Returns the layer's handle of a library. The first call attaches the library. Returns NULL if
+ * calls must go to NVRTC. */
 static nvrtc_library *enter(slot *place)
 {
     nvrtc_library *library = atomic_load_explicit(&place->library, memory_order_acquire);
@@ -132,14 +135,15 @@ static nvrtc_library *enter(slot *place)
     return library == UNATTACHED ? NULL : library;
 }
 
-/* Returns the layer's functions without loading the layer. NULL if it has not been loaded yet;
- * NO_HOOKS if there is none. Neither is possible once a library has been attached. */
+/* Returns the layer's functions, but does not load the layer. Returns NULL if the layer has not
+ * been loaded yet, and NO_HOOKS if there is no layer. Once a library has been attached, the result
+ * is neither of these. */
 static const nvrtc_hooks *hooks(void)
 {
     return atomic_load_explicit(&layer_hooks, memory_order_acquire);
 }
 
-/* ---- the replacements of NVRTC's functions, one of each for each slot ---- */
+/* ---- the replacements of NVRTC's functions; each slot has its own ---- */
 
 #define SIZE_AND_GET(n, output, size_name, get_name)                                               \
     static int size_name##_##n(kilni_nvrtc_program program, size_t *ret_size)                      \
@@ -232,9 +236,9 @@ static void report_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]
 
 /* ---- objects that enter the process ---- */
 
-/* Returns whether the layer leaves a function alone, because it concerns no program or only
- * precompiled headers. Functions of the second kind give the same answers for a program that was
- * not compiled as for one that was compiled without precompiled headers. */
+/* Returns true if the layer does not replace this function. Such a function concerns no program, or
+ * only precompiled headers. For a program that was not compiled, functions for precompiled headers
+ * give the same answers as for a program that was compiled without such headers. */
 static int is_left_alone(const char *name)
 {
     static const char names[][32] = {"nvrtcVersion",
@@ -253,8 +257,8 @@ static int is_left_alone(const char *name)
     return 0;
 }
 
-/* Returns the stub that replaces an unknown function. NULL if no stub is left: the layer cannot
- * observe what the function does to programs, so the library of NVRTC is never attached. */
+/* Returns the stub that replaces an unknown function. Returns NULL if no stub is left. The layer
+ * then cannot observe what the function does to programs, so this libnvrtc is never attached. */
 static void *replace_unknown(slot *place, void *address)
 {
     void *watching = unknown_stub_new(place, address, report_unknown);
@@ -264,7 +268,8 @@ static void *replace_unknown(slot *place, void *address)
     return watching;
 }
 
-/* Remembers one of the library's functions, and returns its replacement; NULL to leave it alone. */
+/* Remembers one of the library's functions, and returns its replacement, or NULL if the function
+ * must stay as it is. */
 static void *replace_function(void *user, const char *name, void *address)
 {
     slot *place = user;
@@ -287,7 +292,7 @@ static int is_nvrtc(const char *file)
            !kilni_bare_begins_with(file, "libnvrtc-builtins");
 }
 
-/* Removes all functions of an earlier library from a slot, since versions differ in their
+/* Removes all functions of an earlier library from a slot, because versions of NVRTC have different
  * functions. */
 static void clear(slot *place)
 {
@@ -346,7 +351,7 @@ void la_preinit(uintptr_t *cookie)
     is_started = 1;
 }
 
-/* Called for each object that is loaded. Returns 0: the loader need not report bindings. */
+/* Called for each object that is loaded. Returns 0, so the loader does not report bindings. */
 unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie)
 {
     kilni_symbols symbols;
@@ -362,8 +367,8 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
 }
 
 /* Called when an object is closed. An attached library keeps its slot, since it is closed only when
- * the process ends. Any other library loses its slot; if the process is ending, further calls of it
- * bypass the layer. */
+ * the process ends. Any other library loses its slot. If the process is ending, later calls of such
+ * a library bypass the layer. */
 unsigned la_objclose(uintptr_t *cookie)
 {
     dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;

@@ -69,7 +69,7 @@ static void compile_at_nvrtc(compile_call *call)
     call->result = call->real->compile(call->record->handle, call->option_count, call->options);
 }
 
-/* Returns KILN_OK; KILN_E_NO_MEMORY: NVRTC was not called. */
+/* Returns KILN_OK, or KILN_E_NO_MEMORY if NVRTC was not called because memory ran out. */
 static kiln_status compile_to_keep(compile_call *call)
 {
     call->record->state = PROGRAM_NATIVE;
@@ -246,7 +246,7 @@ static kiln_status make_key(compile_call *call, kiln_error *error)
     return status;
 }
 
-/* Returns 0 for arguments that NVRTC must refuse. */
+/* Returns 0 if NVRTC must refuse the arguments. */
 static int is_well_formed(const compile_call *call)
 {
     int is = call->option_count >= 0 && (call->option_count == 0 || call->options);

@@ -16,16 +16,17 @@
 #define NVRTC_LAYER_FILE "libkiln_nvrtc_layer.so"
 #define NVRTC_LAYER_ENTRY "kiln_nvrtc_layer_hooks"
 
-/* One libnvrtc of the process, as the layer knows it. */
+/* The layer's data about a libnvrtc of the process. */
 typedef struct nvrtc_library nvrtc_library;
 
-/* How many registers may carry programs in a call of a function whose signature is unknown. */
+/* In a call of a function with an unknown signature, any of this many registers can contain a
+ * program. */
 enum { NVRTC_ARGUMENT_REGISTERS = 6 };
 
 typedef struct nvrtc_hooks {
     unsigned version;
 
-    /* Attaches a library. Several threads may attach the same library at the same time.
+    /* Attaches a library. Several threads can attach the same library at the same time.
      *
      * @map   the loader's description of the library, which is loaded
      * @real  the library's own functions; copied
@@ -48,7 +49,8 @@ typedef struct nvrtc_hooks {
     int (*get)(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
                char *bytes);
 
-    /* Called before each call of an unknown function, with what may be its arguments. */
+    /* Called before each call of an unknown function. @arguments are the values of the registers
+     * that might contain the function's arguments. */
     void (*before_unknown)(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
 } nvrtc_hooks;
 

@@ -54,8 +54,8 @@ static int compile(nvrtc_library *library, kilni_nvrtc_program program, int opti
     return library_real(library)->compile(program, option_count, options);
 }
 
-/* NVRTC accepts no name expressions for a program that has been compiled, so the layer refuses them
- * for a loaded program. */
+/* NVRTC accepts no name expressions for a program that has been compiled. So the layer refuses them
+ * for a program that was loaded from the cache. */
 static int add_name(nvrtc_library *library, kilni_nvrtc_program program, const char *expression)
 {
     program_record *record = programs_find(program);
@@ -79,13 +79,13 @@ static int set_callback(nvrtc_library *library, kilni_nvrtc_program program,
     const int result = library_real(library)->set_callback(program, callback, payload);
     if (record && result == KILNI_NVRTC_SUCCESS) {
         record->obstacle = "a callback that may cancel the compilation";
-        record->is_at_nvrtc = 1; /* a late compilation would call the callback */
+        record->is_at_nvrtc = 1; /* do not compile late, because that would call the callback */
     }
     return result;
 }
 
-/* An unknown function may query anything about a program that was loaded from the cache, and may
- * change anything in a program that is not compiled yet. */
+/* An unknown function might query anything about a program that was loaded from the cache. It might
+ * also change anything in a program that is not compiled yet. */
 static void before_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
 {
     for (size_t i = 0; i < NVRTC_ARGUMENT_REGISTERS; i++) {
@@ -127,7 +127,7 @@ static const nvrtc_hooks hooks = {
     .before_unknown = before_unknown,
 };
 
-/* Written once under once_started; read after it. */
+/* Written once, by the function that once_started runs, and only read after that. */
 static pthread_once_t once_started = PTHREAD_ONCE_INIT;
 static int is_started;
 
@@ -149,7 +149,7 @@ static void drain(void *unused)
     session_drain();
 }
 
-/* When the process ends, queued entries are written. */
+/* Writes the queued entries when the process ends. */
 __attribute__((destructor)) static void finish(void)
 {
     run_without_cancellation(drain, NULL);

@@ -22,9 +22,9 @@ struct nvrtc_library {
     int is_contradicted;
 };
 
-/* Guards the list, and the members marked above. A thread that holds it must not call the loader: a
- * thread that opens a library holds the loader's lock while the library's constructors run, and
- * these may call NVRTC. */
+/* Guards the list, and the members marked above. A thread that holds this lock must not call the
+ * loader, because that could cause a deadlock: a thread that opens a library holds the loader's
+ * lock while the library's constructors run, and a constructor might call NVRTC. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static nvrtc_library *libraries;
 
@@ -63,7 +63,8 @@ static nvrtc_library *add_library(const struct link_map *map, const kilni_nvrtc_
 
 nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real)
 {
-    /* A watched library stays loaded, since the replacements of its functions must find it. */
+    /* A library that is watched stays loaded, because Kiln's functions, to which the library's
+     * calls are redirected, must find it. */
     kilni_watched *watched;
     if (!kilni_nvrtc_functions_suffice(real)) {
         return NULL;
@@ -102,8 +103,9 @@ static kiln_status read_identity(const nvrtc_library *library, kiln_key **ret_id
     return status;
 }
 
-/* Sets @ret_identity to a hold on the identity, or to NULL if it is not determined yet. Returns
- * KILN_OK; KILN_E_UNSUPPORTED, with the reason: a compilation has contradicted it. */
+/* Sets @ret_identity to a hold on the library's identity, or to NULL if the identity is not
+ * determined yet. Returns KILN_OK, or KILN_E_UNSUPPORTED with the reason if a compilation has
+ * contradicted the identity. */
 static kiln_status find_known_identity(nvrtc_library *library, kiln_key **ret_identity,
                                        kiln_error *error)
 {
@@ -172,7 +174,7 @@ kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_bui
     return KILN_OK;
 }
 
-/* The lock is held. */
+/* Called with the lock held. */
 static kiln_status set_confirmed(nvrtc_library *library, int is_the_same)
 {
     library->is_confirmed = is_the_same;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The libnvrtc libraries of a process. There may be several.
+ * The libnvrtc libraries of a process. A process can have several.
  */
 #pragma once
 
@@ -18,15 +18,15 @@ const kilni_nvrtc_functions *library_real(const nvrtc_library *library);
 /* Returns the argument for kilni_watch_begin. */
 kilni_watched *library_watched(const nvrtc_library *library);
 
-/* Makes a builder that has the parts common to all keys of the library.
+/* Makes a key builder, and adds the parts that all keys of the library have.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
 kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_builder,
                               kiln_error *error);
 
-/* Called after a compilation. Checks that the library's identity is the one in the keys. Returns
- * KILN_OK; KILN_E_UNSUPPORTED: the identity differs or cannot be determined, and from now on no
- * keys can be made; KILN_E_NO_MEMORY. */
+/* Called after a compilation. Checks that the keys contain the library's real identity. Returns
+ * KILN_OK; KILN_E_UNSUPPORTED if the identity differs or cannot be determined (no keys can be made
+ * from then on); KILN_E_NO_MEMORY. */
 kiln_status library_confirm(nvrtc_library *library);
 
 /* Called around fork. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the layer knows about each nvrtcProgram. The handle is always NVRTC's own. A program that
- * was loaded from the cache was created by NVRTC but never compiled; NVRTC compiles it late if a
- * call needs an answer that only NVRTC has.
+ * What the layer knows about each nvrtcProgram. The handle is always NVRTC's own. NVRTC creates a
+ * program that is loaded from the cache, but does not compile it. If a call needs an answer that
+ * only NVRTC has, NVRTC compiles the program late.
  *
- * NVRTC allows only one thread at a time to use a program, so its record needs no lock. The map of
- * records has one.
+ * NVRTC allows only one thread at a time to use a program, so a program's record needs no lock. The
+ * map of all records has a lock.
  */
 #pragma once
 
@@ -20,8 +20,8 @@
 
 typedef enum program_state {
     PROGRAM_FRESH = 0, /* not compiled */
-    PROGRAM_NATIVE,    /* NVRTC was asked to compile it, and answers */
-    PROGRAM_LOADED     /* the layer answers */
+    PROGRAM_NATIVE,    /* NVRTC was asked to compile it, and answers all calls */
+    PROGRAM_LOADED     /* it was loaded from the cache; the layer answers calls */
 } program_state;
 
 /* Copies of the application's texts. */
@@ -39,16 +39,19 @@ typedef struct program_record {
     char *name; /* NULL: none was given */
     program_texts headers, header_names;
     program_texts expressions;
-    const char *obstacle; /* why its compilation passes through; a static text; NULL: it does not */
+    const char *obstacle; /* a static text: why its compilation bypasses the cache; NULL: it uses
+                             the cache */
 
-    /* Set in PROGRAM_LOADED, and kept until the program is destroyed, because callers have pointers
-     * into these members. */
+    /* Set when the state becomes PROGRAM_LOADED. Kept until the program is destroyed, because
+     * callers have pointers into these members. */
     kiln_entry *entry;
     kilni_nvrtc_outputs outputs;
     kiln_bytes reads;          /* the files that the result was made from; points into the entry */
     program_texts options;     /* for a late compilation */
-    kilni_floating_point mode; /* the mode of the call, in which a late compilation runs */
-    int is_at_nvrtc;           /* set in any state: NVRTC has compiled it late, or must not */
+    kilni_floating_point mode; /* the floating-point mode of the call; a late compilation runs in
+                                  this mode */
+    int is_at_nvrtc;           /* NVRTC has already compiled it late, or must not do so; set in any
+                                  state */
 } program_record;
 
 /* Adds the record of a program that NVRTC has created. If memory runs out, there is no record, and
@@ -70,17 +73,17 @@ void program_add_expression(program_record *record, const char *expression);
 kilni_inputs program_inputs(const program_record *record, int option_count,
                             const char *const *options);
 
-/* Makes the record answer for the program. Takes over the outputs, and adds a hold on the entry
- * that they and the reads point into. Returns KILN_OK; KILN_E_NO_MEMORY: the caller still owns the
- * outputs. */
+/* Makes the record answer for the program. Takes over the outputs. Adds a hold on the entry,
+ * because the outputs and the reads point into it. Returns KILN_OK; KILN_E_NO_MEMORY: the caller
+ * still owns the outputs. */
 kiln_status program_set_loaded(program_record *record, const kiln_entry *entry, kiln_bytes reads,
                                const kilni_nvrtc_outputs *outputs, int option_count,
                                const char *const *options);
 
 /* Makes NVRTC compile a program that was loaded from the cache, for a call that only NVRTC can
- * answer. The layer still gives all other answers. If files have changed since the program was
- * stored, NVRTC would make a different program. In that case, NVRTC does not compile, and answers
- * as for a program that is not compiled. */
+ * answer. The layer still answers all other calls. If files have changed since the program was
+ * stored, NVRTC would make a different program. In that case, the layer does not let NVRTC compile,
+ * and NVRTC answers as it does for any program that is not compiled. */
 void program_compile_late(program_record *record, const char *why);
 
 /* Called around fork. */

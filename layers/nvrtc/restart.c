@@ -12,13 +12,15 @@
 /* This library's name in LD_AUDIT. */
 static const char own_name[] = "libkiln_nvrtc_audit.so";
 
-/* How many bytes of thread-local memory glibc reserves by default for libraries that are loaded
- * later, and how many it adds at least, also to a number in GLIBC_TUNABLES. */
+/* Bytes of thread-local memory that glibc reserves for libraries that are loaded later.
+ * GLIBC_TUNABLES can replace the first number, which is the default. glibc always adds at least the
+ * second number. */
 enum { DEFAULT_SET_ASIDE = 512, ALWAYS_ADDED = 1024 };
 
 /* All written under the loader's lock. */
 static char **program_arguments, **program_environment;
-static size_t fixed_bytes; /* the thread-local memory that objects need at a fixed place */
+static size_t fixed_bytes; /* bytes of thread-local memory that the objects so far need at a fixed
+                              place */
 
 void restart_prepare(char **arguments, char **environment)
 {
@@ -28,8 +30,8 @@ void restart_prepare(char **arguments, char **environment)
 
 /* ---- executing the program again ---- */
 
-/* Returns the entry of a variable, with its value after the prefix "NAME="; NULL if it is not
- * set. */
+/* Returns a variable's entry in the environment, which is the text "NAME=value"; NULL if the
+ * variable is not set. @prefix is "NAME=". */
 static char **find_variable(const char *prefix)
 {
     for (char **entry = program_environment; entry && *entry; entry++) {
@@ -56,7 +58,7 @@ static int is_own(const char *item, size_t length)
            kilni_bare_begins_with(item + length - own, own_name);
 }
 
-/* Removes this library from a list. Returns whether the list contained it. */
+/* Removes this library from a list. Returns true if the list contained this library. */
 static int take_own_out(char *list)
 {
     char *to = list;
@@ -80,9 +82,9 @@ static int take_own_out(char *list)
     return was_in_it;
 }
 
-/* Returns whether the kernel started the program itself. If the loader was run with the program's
- * name as an argument, AT_BASE is 0 and /proc/self/exe is the loader. The auxiliary vector follows
- * the environment. */
+/* Returns true if the program was executed directly, and false if the loader was executed with the
+ * program's name as an argument. In the second case, AT_BASE is 0, and /proc/self/exe is the
+ * loader. The auxiliary vector, which contains AT_BASE, follows the environment in memory. */
 static int was_started_by_its_name(void)
 {
     char **end = program_environment;
@@ -98,9 +100,9 @@ static int was_started_by_its_name(void)
     return 0;
 }
 
-/* Removes LD_AUDIT and executes the program. Called if no library is left in the variable, since
- * the loader treats an empty value differently from a missing variable. Restores the variable if
- * execve fails. */
+/* Removes LD_AUDIT and executes the program. Called if no library is left in the variable. The
+ * variable must then be removed, because the loader treats an empty value differently from a
+ * missing variable. Restores the variable if execve fails. */
 static void execute_without(char **variable, const char *path)
 {
     char *const removed = *variable;
@@ -116,8 +118,8 @@ static void execute_without(char **variable, const char *path)
     }
 }
 
-/* Executes the program again, without this library. Returns only if that fails; the program then
- * continues. */
+/* Executes the program again, without this library. Returns only if it could not be executed again.
+ * In that case, the program continues in this process. */
 static void restart(void)
 {
     static const char prefix[] = "LD_AUDIT=";
@@ -158,8 +160,9 @@ static uint32_t gnu_hash_of(const char *name)
     return hash;
 }
 
-/* Searches the GNU hash table, because this runs for each object of each program and must be quick.
- * Compilers that have LeakSanitizer write this table into every object. */
+/* Returns true if an object defines the symbol @name. This runs for each object of each program,
+ * and must be fast. So it searches only the GNU hash table. Compilers with LeakSanitizer write this
+ * table into every object. */
 static int defines(const kilni_symbols *symbols, const char *name)
 {
     const ElfW(Dyn) *entry = find_entry(symbols->map, DT_GNU_HASH);
@@ -186,8 +189,9 @@ static int defines(const kilni_symbols *symbols, const char *name)
     return 0;
 }
 
-/* Returns an object's header if it lies where the object is loaded. NULL for other objects, such as
- * programs that are linked to a fixed address; they are ignored. */
+/* Returns an object's header, which must be at the address where the object is loaded. Returns NULL
+ * for an object without a header there, such as a program that is linked to a fixed address. Such
+ * objects are ignored. */
 static const ElfW(Ehdr) * header_of(const struct link_map *map)
 {
     enum { PAGE = 4096 };
@@ -218,7 +222,8 @@ static int needs_fixed_place(const struct link_map *map)
     return flags && (flags->d_un.d_val & DF_STATIC_TLS) && header_of(map);
 }
 
-/* Returns how many bytes GLIBC_TUNABLES tells glibc to reserve, or glibc's default. */
+/* Returns the number of bytes that glibc is told to reserve in GLIBC_TUNABLES, or glibc's default
+ * number. */
 static size_t set_aside(void)
 {
     static const char tunable[] = "glibc.rtld.optional_static_tls=";

@@ -8,7 +8,8 @@
 #define STUB_COUNT 32u
 #define STUB_BYTES 16u
 
-/* Written under the loader's lock, each before its stub is given out. */
+/* Written under the loader's lock. Each element is written before the stub that uses it is returned
+ * to a caller. */
 static struct {
     const void *owner; /* NULL: free */
     void *function;
@@ -39,8 +40,9 @@ __asm__(".text\n"
         ".size unknown_stubs, . - unknown_stubs\n"
         ".type unknown_common, @function\n"
         "unknown_common:\n"
-        /* Above are the stub's number and the return address. Room for 8 registers, of which 7 are
-         * used, and for 8 vectors keeps the stack aligned to 16 bytes. */
+        /* The stub's number and the return address are already on the stack. Below them, there is
+         * room for 8 registers, of which 7 are used, and for 8 vectors. This size keeps the stack
+         * aligned to 16 bytes. */
         "    subq $192, %rsp\n"
         "    movq %rdi, 0(%rsp)\n"
         "    movq %rsi, 8(%rsp)\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clBuildProgram, answered from the cache if it has the build.
+ * clBuildProgram, which the layer answers from the cache if the cache has the build.
  */
 #include "build.h"
 
@@ -139,7 +139,7 @@ static int has_same_options(const cached_build *build, const loaded_program *loa
                                              : build->options == loaded->options;
 }
 
-/* Returns whether the call names the loaded program's devices, in any order. */
+/* Returns true if the call names the same devices as the loaded program has, in any order. */
 static int has_same_devices(const cached_build *build, const loaded_program *loaded)
 {
     cl_device_id *all = NULL;
@@ -156,8 +156,8 @@ static int has_same_devices(const cached_build *build, const loaded_program *loa
     return same;
 }
 
-/* The application builds a loaded program again. Does what the driver would do with a program that
- * it had built itself. */
+/* The application builds a loaded program again. Does what the driver would do if it had built the
+ * program itself. */
 static void build_again(cached_build *build, const loaded_program *loaded)
 {
     if (records_has_kernels(build->record)) {
@@ -179,9 +179,9 @@ static void build_again(cached_build *build, const loaded_program *loaded)
     look_up(build);
 }
 
-/* A linked program cannot be built. Passes the attempt to the driver, which refuses it as it
- * refuses to build its own linked programs. If the driver does try to build, and fails, the loaded
- * program no longer answers. */
+/* A linked program cannot be built. Passes the call to the driver, which refuses it because drivers
+ * do not build linked programs. If the driver tries to build anyway, and fails, the loaded program
+ * no longer answers. */
 static void build_linked(cached_build *build)
 {
     cached_build_pass_through(build, obstacle(build));

@@ -137,15 +137,15 @@ static void ask_driver(cached_build *build)
     build->kind->ask_driver(build);
 }
 
-/* The application may build or compile the program again from its callback or from another
- * thread. */
+/* Returns 0 if the application has built or compiled the program again, which it might do in its
+ * callback or in another thread. */
 int cached_build_is_latest(const cached_build *build)
 {
     return !build->record || records_is_generation(build->record, build->generation);
 }
 
-/* Returns whether the linked program has its devices in the order of the call, as a program that is
- * loaded from the entries would. */
+/* Returns true if the linked program has its devices in the order of the call. A program that is
+ * loaded from the entries would have them in this order. */
 static int has_devices_in_order(const cached_build *build)
 {
     cl_device_id *devices = NULL;
@@ -177,7 +177,7 @@ static kiln_status build_to_keep(cached_build *build, kiln_error *error)
                                                                                : status;
 }
 
-/* Watches the build until the driver reports that it is done, because the driver may compile in a
+/* Watches the build until the driver reports the end of the build, because drivers can compile in a
  * different thread. */
 static kiln_status build_by_driver(void *user, kiln_error *error)
 {
@@ -235,7 +235,7 @@ void cached_build_pass_through(cached_build *build, const char *reason)
     ask_driver(build);
 }
 
-/* Makes the keys. If that fails, passes the build through and returns 0. */
+/* Makes the keys. If that fails, makes the driver build without the cache, and returns 0. */
 static int prepare(cached_build *build)
 {
     kiln_error error = {.struct_size = sizeof error};
@@ -296,8 +296,8 @@ void cached_build_done(cached_build *build)
 
 /* ---- calls on a program ---- */
 
-/* The driver is expected to refuse these arguments. If it accepts them, it has built the program
- * itself, and the layer drops its loaded program. */
+/* The driver is expected to refuse these arguments. A driver that accepts them has built the
+ * program itself. In that case, the layer drops the loaded program. */
 static void refuse_by_driver(cached_build *build)
 {
     build->kind->ask_driver(build);
@@ -312,8 +312,8 @@ typedef struct program_call {
     void (*run)(cached_build *build);
 } program_call;
 
-/* Runs a call while the layer holds the program, since the application's callback may release
- * it. */
+/* Runs a call. Holds the program meanwhile, since the application's callback might release the
+ * program. */
 static void run_held(void *user)
 {
     const program_call *call = user;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The OpenCL calls that the layer replaces. Programs reach them through the loader's table
- * (layer.c), or obtain them by name (extensions.c).
+ * The OpenCL calls that the layer replaces. Programs reach the layer's functions through the
+ * loader's table (layer.c), or obtain them by name (extensions.c).
  */
 #pragma once
 
@@ -34,7 +34,7 @@
     X(clGetExtensionFunctionAddressForPlatform, layer_get_extension_function_for_platform)         \
     X(clGetExtensionFunctionAddress, layer_get_extension_function)
 
-/* Each has the type of its entry in the loader's table. */
+/* Declares each of the layer's functions with the type of its entry in the loader's table. */
 #define DECLARE_CALL(name, own) __typeof__(*((cl_icd_dispatch *)NULL)->name) own;
 INTERCEPTED_CALLS(DECLARE_CALL)
 #undef DECLARE_CALL

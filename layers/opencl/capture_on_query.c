@@ -9,7 +9,8 @@
 #include "records.h"
 #include "store/store.h"
 
-/* If the application left out a device, the driver may not have made its binary yet. */
+/* If the application did not request a device's binary, it is possible that the driver has not made
+ * that binary yet. */
 static int asks_for_all_devices(cl_program program, unsigned char *const *binaries)
 {
     cl_device_id *devices = NULL;
@@ -23,8 +24,8 @@ static int asks_for_all_devices(cl_program program, unsigned char *const *binari
 }
 
 /* Returns the entry that a new entry will replace; the caller releases it. The new entry keeps its
- * results for other files. NULL: there is no such entry, or its results may not be kept
- * (kilni_store_may_merge), or the build read no files. */
+ * results for other files. Returns NULL if there is no such entry, if the new entry must not keep
+ * its results (kilni_store_may_merge), or if the build read no files. */
 static kiln_entry *find_replaced(const kilni_request_context *requests, const device_keys *built,
                                  cl_uint index)
 {
@@ -38,7 +39,7 @@ static kiln_entry *find_replaced(const kilni_request_context *requests, const de
     return replaced;
 }
 
-/* The driver has just made the binaries: asking for them again costs only a copy. */
+/* The driver has just made the binaries, so a second request for them costs only a copy. */
 static void capture(program_record *record, unsigned generation, const device_keys *built,
                     uint64_t build_ns)
 {

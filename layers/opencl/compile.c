@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clCompileProgram. The driver always compiles, since compiled objects exist only to be linked, and
- * only links are cached. The layer remembers the key of each compile, because the key of a link
- * consists of the keys of its inputs.
+ * clCompileProgram. Compiled objects exist only to be linked, and only links are cached. So the
+ * driver always compiles. The layer remembers the key of each compile, because the key of a link
+ * consists of the keys of the link's inputs.
  */
 #include <stdlib.h>
 
@@ -15,12 +15,12 @@
 typedef struct compile_inputs {
     program_inputs program;
 
-    /* As the application passed them. */
+    /* The headers as the application passed them. */
     cl_uint header_count;
     const cl_program *headers;
     const char **header_names;
 
-    char **header_codes; /* owned; what header_texts points into */
+    char **header_codes; /* owned; header_texts points into these texts */
     kiln_bytes *header_texts;
 } compile_inputs;
 
@@ -36,8 +36,8 @@ static void free_inputs(compile_inputs *inputs)
 
 /* ---- the kind ---- */
 
-/* A driver may skip a second compile with the same options. So only a program's first compile is
- * sure to use the files that the program includes now. */
+/* A driver is allowed to skip a second compile with the same options. So only a program's first
+ * compile certainly uses the current content of the files that the program includes. */
 static const char *obstacle(const cached_build *build)
 {
     const program_origin origin = build->record->origin;
@@ -112,7 +112,8 @@ static const build_kind kind = {
 
 /* ---- the call ---- */
 
-/* Adds the files that the compile read to its keys, which become parts of the keys of links. */
+/* Adds to the keys of a compile the files that it has read. These keys become parts of the keys of
+ * links. */
 static int add_reads_to_keys(device_keys *keys)
 {
     const kiln_bytes reads = {keys->reads.bytes, keys->reads.length};

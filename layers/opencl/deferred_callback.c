@@ -9,7 +9,8 @@ struct deferred_callback {
     void *user_data;
     cl_program program; /* written by the driver's callback, before it sets has_arrived */
     /* Set by the driver's callback and by the layer, each with an exchange (acq_rel). The second of
-     * them reads 1, sees all that the first one wrote, and calls the application. */
+     * these two exchanges returns 1. The thread that made it sees everything that the other thread
+     * wrote before, and calls the application. */
     _Atomic int has_arrived;
 };
 

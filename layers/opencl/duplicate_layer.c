@@ -18,7 +18,8 @@ static int is_started_copy(void *object)
            is_started == 1;
 }
 
-/* Opens an object only if it is loaded already. */
+/* Returns 1 if the object with this name is a copy of the layer that has started. Opens the object
+ * only if it is already loaded. */
 static int names_started_copy(const char *name)
 {
     void *object = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
@@ -30,7 +31,7 @@ static int names_started_copy(const char *name)
     return is_copy;
 }
 
-/* Collects the name of an object. The main program has none, and is not a layer. */
+/* Collects the name of an object. The main program has no name; it is not a layer anyway. */
 static int collect_name(struct dl_phdr_info *info, size_t size, void *user)
 {
     kilni_text *names = user;
@@ -41,7 +42,8 @@ static int collect_name(struct dl_phdr_info *info, size_t size, void *user)
 
 int duplicate_layer_is_started(void)
 {
-    /* Collects the names first: dl_iterate_phdr calls back under a lock that dlopen takes too. */
+    /* Collects all names before it opens any object, because dl_iterate_phdr calls collect_name
+     * with a lock held that dlopen takes too. */
     kilni_text names = {0};
     int is_started = 0;
     if (dl_iterate_phdr(collect_name, &names) == 0) {
@@ -49,8 +51,8 @@ int duplicate_layer_is_started(void)
              name += strlen(name) + 1) {
             is_started = names_started_copy(name);
         }
-        dlerror(); /* most objects lack the function; this clears the error, so that the application
-                      does not see it */
+        dlerror(); /* clears the error of dlsym, which fails for most objects; the application must
+                      not see this error */
     }
     kilni_text_done(&names);
     return is_started;

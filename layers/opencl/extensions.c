@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Extension functions come from the driver and would bypass the layer. If a function takes a
- * program, the layer returns a function of its own, which passes the program that was loaded from
- * the cache to the driver's function. If an application obtains an unknown function that could
- * inspect programs, caching stops on that platform, or on all platforms if the application named
- * none.
+ * Extension functions come from the driver and would bypass the layer. If an application asks for a
+ * function that takes a program, the layer returns its own function instead. This function calls
+ * the driver's function with the program that was loaded from the cache. If an application obtains
+ * an unknown function that could inspect programs, the layer stops caching on that platform, or on
+ * all platforms if the application named no platform.
  */
 #include "calls.h"
 
@@ -33,8 +33,8 @@ typedef cl_int(CL_API_CALL *write_variable_fn)(cl_command_queue, cl_program, con
 
 /* ---- the driver's function for a program or context ---- */
 
-/* Returns the driver's function that was obtained for this platform, or else the one that was
- * obtained without naming a platform. */
+/* Returns the driver's function that the application obtained for this platform. If there is none,
+ * returns the function that it obtained without naming a platform. */
 static void *driver_function(const platform *known, extension_function which)
 {
     void *function =
@@ -46,7 +46,8 @@ static void *driver_function(const platform *known, extension_function which)
     return function;
 }
 
-/* A program's platform, and the program that a call must use: the loaded one if there is one. */
+/* What a call on a program needs: the program's platform, a hold on its loaded program or NULL, and
+ * the program that the call must use. This is the loaded program, if there is one. */
 typedef struct redirection {
     const platform *platform;
     loaded_program *loaded;
@@ -159,8 +160,8 @@ static cl_int CL_API_CALL write_variable(cl_command_queue queue, cl_program prog
 
 /* ---- what an application receives for a name ---- */
 
-/* The replacements of these functions call the driver's functions, so the layer remembers the
- * latter. */
+/* The layer replaces these functions. Each replacement calls the driver's function, so the layer
+ * remembers the driver's functions. */
 static const struct {
     const char *name;
     void *own;
@@ -176,8 +177,8 @@ static const struct {
     {"clEnqueueWriteGlobalVariableINTEL", (void *)write_variable, ENQUEUE_WRITE_GLOBAL_VARIABLE},
 };
 
-/* The functions that the layer also puts into the loader's table. The array above takes
- * precedence. */
+/* The functions that the layer also puts into the loader's table. A name that is in the array above
+ * too is found there first. */
 static const struct {
     const char *name;
     void *own;
@@ -188,7 +189,7 @@ static const struct {
 };
 
 /* Functions with "kernel" or "program" in their names that are harmless: they take only the
- * driver's own kernels, or nothing that the layer changes. */
+ * driver's own kernels, or no object that the layer replaces. */
 static const char *const harmless[] = {
     "clCommandNDRangeKernelKHR",
     "clEnqueueNDCountKernelINTEL",
@@ -220,8 +221,8 @@ static int is_harmless(const char *name)
     return 0;
 }
 
-/* Returns whether a function of that name may inspect programs. clCreateTracingHandleINTEL lets the
- * application see every call to the driver, including the layer's. */
+/* Returns true if a function of this name might inspect programs. clCreateTracingHandleINTEL lets
+ * the application see every call to the driver, including the layer's. */
 static int could_see_programs(const char *name)
 {
     return strcasestr(name, "program") || strcasestr(name, "kernel") ||
@@ -229,7 +230,7 @@ static int could_see_programs(const char *name)
 }
 
 /* Makes the driver build all programs that were loaded from the cache, because an unknown function
- * may inspect the driver's programs. */
+ * might inspect the driver's programs. */
 static void build_all_natively(const platform *seen)
 {
     static const char why[] = "an unknown function that may inspect programs";

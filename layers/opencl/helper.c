@@ -22,37 +22,38 @@
 
 #define QUIET_NS (UINT64_C(5) * 1000000000)
 
-/* How long a helper waits for another helper to end. The other helper may already have searched for
- * requests for the last time. */
+/* How long a helper waits for another helper to end. It must wait because the other helper might
+ * already have made its last search for requests. */
 #define HELPER_WAIT_MS "2000"
 
-/* How the helper is started. Written once under once_prepared, before a request is pending. */
+/* What is needed to start the helper. Written once, by the function that once_prepared runs, before
+ * any request is pending. */
 static pthread_once_t once_prepared = PTHREAD_ONCE_INIT;
 static char *tool; /* NULL: none was found */
 static char *arguments[8];
 static char **environment;
 
-/* Whether requests wait for a helper that has not been started yet. expect_helper sets it only
- * after once_prepared has run. The thread that exchanges 1 for 0 starts the helper. */
+/* 1 if requests wait for a helper that has not been started yet. expect_helper sets this only after
+ * once_prepared has run. The thread whose exchange changes this from 1 to 0 starts the helper. */
 static _Atomic int is_pending;
 
-/* Whether the thread that waits for a pause in building is running.
+/* 1 while there is a thread that waits for a pause between builds.
  *
- * expect_helper stores is_pending, then exchanges has_thread. The thread, when it ends, stores
+ * expect_helper stores is_pending, then exchanges has_thread. When that thread ends, it stores
  * has_thread, then exchanges is_pending. These four operations are sequentially consistent, so at
- * least one side sees what the other stored. Otherwise a request could be left without a thread
- * that waits for it. */
+ * least one of the two threads sees what the other has stored. Otherwise it would be possible that
+ * a request is pending, but no thread starts the helper. */
 static _Atomic int has_thread;
 
-/* Builds in flight, and when the last one ended. Relaxed: only the waiting thread reads them, and
- * nothing else is read through them. */
+/* The number of builds in flight, and the time when the last build ended. Accessed with relaxed
+ * order, because only the waiting thread reads these values, and no other data depends on them. */
 static _Atomic unsigned builds_in_flight;
 static _Atomic uint64_t last_build_ns;
 
 /* ---- where the tool is ---- */
 
-/* Returns whether a tool may be run. It runs as this user, so no other user may have write
- * permission. */
+/* Returns true if the layer is allowed to run a tool. The tool runs as this user, so other users
+ * must not be able to write to it. */
 static int may_be_run(const char *path)
 {
     struct stat found;
@@ -60,7 +61,7 @@ static int may_be_run(const char *path)
            kilni_is_trusted(&found, S_IFREG, geteuid(), true) && access(path, X_OK) == 0;
 }
 
-/* Returns whether no other user can replace this folder or a folder above it. */
+/* Returns true if no other user can replace this folder or any folder above it. */
 static int is_trusted_folder(const char *path)
 {
     const kilni_path_rules entrance = {.start = -1, .user = geteuid(), .is_readonly = true};
@@ -89,8 +90,8 @@ static char *tool_in(const char *layer_folder, const char *relative_path)
     return found;
 }
 
-/* Finds the tool even if the whole prefix was moved. Below the prefix, the layer is in lib/kiln, or
- * in lib/FOLDER/kiln. */
+/* Finds the tool even if the whole prefix was moved. The layer is in the folder lib/kiln or
+ * lib/FOLDER/kiln below the prefix. */
 static char *tool_beside_layer(void)
 {
     static const char *const relative_paths[] = {"/../../bin", "/../../../bin"};
@@ -119,7 +120,8 @@ static char *find_tool(void)
 
 /* ---- how it is started ---- */
 
-/* Copies the variables that the tool itself needs. Those that a build needs are in its request. */
+/* Copies the variables that the tool itself needs. The variables that a build needs are in the
+ * request for that build. */
 static char **copy_environment(void)
 {
     static const char *const names[] = {
@@ -198,8 +200,8 @@ void helper_build_ends(void)
     atomic_fetch_sub_explicit(&builds_in_flight, 1, memory_order_relaxed);
 }
 
-/* Returns 0 if no build has run for QUIET_NS; otherwise how many more nanoseconds must pass
- * at least. */
+/* Returns 0 if no build has run for QUIET_NS; otherwise the minimum number of nanoseconds until
+ * that can be the case. */
 static uint64_t time_to_quiet(void)
 {
     if (atomic_load_explicit(&builds_in_flight, memory_order_relaxed) > 0) {
@@ -217,7 +219,8 @@ static void *wait_for_quiet(void *unused)
     for (uint64_t left_ns; (left_ns = time_to_quiet()) > 0;) {
         kilni_sleep_ns(left_ns);
     }
-    /* The order matters: a request that arrives between the two steps starts a new thread. */
+    /* This store must come before the exchange below, so that a request that arrives between them
+     * starts a new thread. */
     atomic_store_explicit(&has_thread, 0, memory_order_seq_cst);
     start_if_pending();
     return NULL;
@@ -266,7 +269,8 @@ static void expect_helper(void)
 
 /* ---- requests that other processes left ---- */
 
-/* After this many requests that were all given up, the search ends, as if none were waiting. */
+/* The search ends after this many requests. If all of them have been given up, it ends as if no
+ * request were waiting. */
 #define CHECKED_MAX 64u
 
 typedef struct request_search {
@@ -303,8 +307,8 @@ void helper_look_for_requests(void)
 
 /* ---- this process's requests ---- */
 
-/* Returns the state of a request in the store. KILN_OK: it waits to be served; KILN_MISS: there is
- * none; KILN_EXISTS: it was given up recently. */
+/* Returns the state of a request in the store: KILN_OK if the request waits to be served; KILN_MISS
+ * if there is no such request; KILN_EXISTS if it was given up recently. */
 static kiln_status look_up(kiln_store *store, const kiln_key *key)
 {
     kiln_entry *known = NULL;

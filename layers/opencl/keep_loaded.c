@@ -13,6 +13,6 @@ void keep_loaded(const void *code)
     if (handle) {
         dlclose(handle);
     } else {
-        dlerror(); /* clears the error, so that the application does not see it */
+        dlerror(); /* clears the error, which the application must not see */
     }
 }

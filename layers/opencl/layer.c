@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The OpenCL layer, which the ICD loader loads. It copies the loader's table of functions. In this
- * copy, it replaces the functions that create, build and query programs and kernels with its
- * own.
+ * copy, the layer's own functions replace those that create, build and query programs and kernels.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -32,11 +31,12 @@ EXPORTED cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entry_count,
                                                       const layer_properties *properties);
 EXPORTED cl_int CL_API_CALL clDeinitLayer(void);
 
-/* Both are written by the first clInitLayer, before any call comes in, and never again. */
+/* The first clInitLayer writes both variables, before the application can call the layer. They are
+ * never written again. */
 static cl_icd_dispatch layer_functions;
 static int is_started;
 
-/* ---- fork: the child finds no lock held, and builds without the cache ---- */
+/* ---- fork: no lock is held in the child, which builds without the cache ---- */
 
 static void before_fork(void)
 {
@@ -68,7 +68,7 @@ static kiln_status start_session(void)
 
 /* ---- the loader's table ---- */
 
-/* Replaces functions in the table. Functions that an older loader lacks stay NULL. */
+/* Replaces functions in the table. If an older loader lacks a function, its entry stays NULL. */
 static void interpose(void)
 {
 #define INTERPOSE(name, own) layer_functions.name = layer_functions.name ? (own) : NULL;
@@ -76,8 +76,8 @@ static void interpose(void)
 #undef INTERPOSE
 }
 
-/* Starts a second instance of the layer, which only passes calls on. A layer that is named twice,
- * even under different names, therefore handles each call once. The loader keeps the table until
+/* Starts a second instance of the layer, which only forwards calls. So the layer handles each call
+ * only once, even if it is named twice or under different names. The loader keeps the table until
  * the process ends. */
 static cl_int pass_on(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint *ret_entry_count,
                       const cl_icd_dispatch **ret_dispatch)
@@ -175,8 +175,8 @@ static void drain(void *unused)
     helper_process_ends();
 }
 
-/* When the process ends, queued entries are written, and the helper is started for pending
- * requests. Nothing here calls OpenCL. */
+/* When the process ends, writes queued entries, and starts the helper for pending requests. This
+ * function must not call OpenCL. */
 __attribute__((destructor)) static void finish(void)
 {
     run_without_cancellation(drain, NULL);

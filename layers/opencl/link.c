@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clLinkProgram, answered from the cache if it has the link. The key of a link consists of the keys
- * of its inputs. After a hit, the application holds the program that was loaded from the binary,
- * since the driver has linked none.
+ * clLinkProgram, which the layer answers from the cache if the cache has the link. The key of a
+ * link consists of the keys of its inputs. After a hit, the application holds the program that was
+ * loaded from the binary, since the driver has not linked a program.
  */
 #include <stdlib.h>
 
@@ -35,8 +35,9 @@ static int names_device_twice(const cached_build *build)
     return 0;
 }
 
-/* Returns whether variables add options. A driver adds them when it builds a program from a stored
- * binary, and reports them as the program's options. It does not add them when it links. */
+/* Returns true if environment variables add options. A driver adds these options when it builds a
+ * program from a stored binary, and reports them as the program's options. A driver does not add
+ * them when it links. */
 static int variables_add_options(void)
 {
     for (const char *const *name = kilni_opencl_option_variables; *name; name++) {
@@ -48,7 +49,7 @@ static int variables_add_options(void)
     return 0;
 }
 
-/* The driver refuses calls with wrong arguments. */
+/* Calls with wrong arguments are passed to the driver, which refuses them. */
 static const char *obstacle(const cached_build *build)
 {
     const link_inputs *inputs = build->inputs;
@@ -81,9 +82,9 @@ static kiln_status find_compiled(const cached_build *build, cl_device_id device,
     return KILN_OK;
 }
 
-/* An input may be built or compiled again while the driver links. Before the driver starts that
- * build, the input loses its key and gets no new one, so that the link's key can no longer be made.
- */
+/* The application can build or compile an input again while the driver links. Before the driver
+ * starts that build, the input loses its key and gets no new key. From then on, the link's key can
+ * no longer be made. */
 static kiln_status make_key(cached_build *build, const kilni_opencl_site *site, cl_device_id device,
                             kiln_key **ret_key, kiln_error *error)
 {
@@ -104,7 +105,7 @@ static kiln_status make_key(cached_build *build, const kilni_opencl_site *site, 
     return status;
 }
 
-/* The driver can link only what it built itself. */
+/* The driver can link only programs that it has built itself, so this makes it build all inputs. */
 static void make_inputs_native(const link_inputs *inputs)
 {
     for (cl_uint i = 0; inputs->programs && i < inputs->count; i++) {

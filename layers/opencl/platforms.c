@@ -21,7 +21,8 @@ typedef struct known_device {
     kiln_key *identity;
 } known_device;
 
-/* Guards all static data below. A thread that holds it calls no driver and takes no other lock. */
+/* Guards all static data below. A thread that holds this lock must not call a driver or take
+ * another lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static platform *platforms[PLATFORMS_MAX];
 static size_t platform_count;
@@ -173,8 +174,8 @@ static void remember_identity(cl_device_id device, const kiln_key *identity)
 
 /* ---- drivers ---- */
 
-/* An identified driver. Immutable once a platform has it, except for the holds. The last release
- * frees it. */
+/* An identified driver. Once a platform refers to this object, only its number of holds changes.
+ * The last release frees it. */
 typedef struct held_driver {
     kilni_opencl_driver driver;
     size_t holds; /* guarded by the lock */
@@ -191,7 +192,7 @@ static void release_driver(held_driver *held)
     }
 }
 
-/* Returns a hold; NULL if the driver has not been identified yet. */
+/* Returns a hold on a platform's driver; NULL if the driver has not been identified yet. */
 static held_driver *hold_driver(platform *known)
 {
     platforms_lock();
@@ -203,8 +204,8 @@ static held_driver *hold_driver(platform *known)
     return held;
 }
 
-/* Replaces a platform's driver with @found, if the platform still has @before. Adds a hold for the
- * caller in any case. */
+/* Replaces a platform's driver with @found, if the driver is still @before. In any case, adds a
+ * hold on @found for the caller. */
 static void keep_driver(platform *known, const held_driver *before, held_driver *found)
 {
     platforms_lock();
@@ -236,8 +237,8 @@ static kiln_status identify_driver(const platform *known, held_driver **ret_foun
     return KILN_OK;
 }
 
-/* A file that changed after the program started may have been read by the driver before the
- * change. */
+/* Returns 1 if a file has changed since the program started, because the driver might have read
+ * that file before the change. */
 static int may_have_been_read_before(const held_driver *found)
 {
     const int64_t changed_ns = kilni_file_stamps_changed_ns(&found->driver.stamps);
@@ -266,8 +267,9 @@ static kiln_status get_driver(platform *known, held_driver **ret_held, kiln_erro
     return KILN_OK;
 }
 
-/* Returns whether the files have the same content although their times or those of their folders
- * differ, for example because a link to a file was made or something else was installed. */
+/* Returns true if the driver's files have the same content as before. Called when their times, or
+ * the times of their folders, differ. This happens, for example, if a link to a file was made, or
+ * something else was installed. */
 static int is_the_same_driver(platform *known, held_driver *held)
 {
     held_driver *found = NULL;

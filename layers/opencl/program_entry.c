@@ -76,7 +76,7 @@ kiln_status program_capture(platform *known, cl_program program, cl_device_id de
             .log = {taken.log, strlen(taken.log)},
             .payload = {taken.payload, taken.payload_size},
         };
-        /* What was built while the driver's files changed does not match the key. */
+        /* If the driver's files changed during the build, the result does not match the key. */
         status =
             platform_is_unchanged(known) ? kiln_entry_new(&params, ret_entry) : KILN_E_UNSUPPORTED;
     }

@@ -25,7 +25,7 @@ kiln_status program_read_code(const program_record *record, const char *options,
     }
     const size_t text_size = is_source ? strnlen(*ret_code, size) : size;
     if (is_source && text_size + 1 < size) {
-        return KILN_E_UNSUPPORTED; /* whether a driver reads beyond a zero byte is not known */
+        return KILN_E_UNSUPPORTED; /* it is not known if a driver reads beyond a zero byte */
     }
     *ret_source = (kiln_program_source){
         .struct_size = sizeof *ret_source,

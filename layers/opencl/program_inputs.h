@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program is built from, and the devices that it is built for, as the driver reports
- * them.
+ * Asks the driver what a program is built from, and for which devices.
  */
 #pragma once
 
@@ -18,11 +17,12 @@ typedef struct program_inputs {
     kilni_opencl_constants constants;
 } program_inputs;
 
-/* Reads a program's source or intermediate language from the driver. The driver keeps it, so the
- * layer needs no copy.
+/* Reads a program's source or intermediate language from the driver. The driver keeps the code, so
+ * the layer needs no copy of its own.
  *
  * @options     borrowed by @ret_source; may be NULL
- * @ret_code    [out] what @ret_source points into; the caller frees it, also after a failure
+ * @ret_code    [out] the text that @ret_source points into; the caller frees it, also after a
+ *              failure
  * @ret_source  [out]
  * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status program_read_code(const program_record *record, const char *options, char **ret_code,
@@ -40,8 +40,8 @@ void program_inputs_done(program_inputs *inputs);
 kiln_status program_devices_copy(cl_uint count, const cl_device_id *devices,
                                  cl_device_id **ret_devices);
 
-/* Determine all devices of a program or of a context. The caller frees the array. Return KILN_OK;
- * KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
+/* These functions return all devices of a program or of a context. The caller frees the array. They
+ * return KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status program_devices_of(cl_program program, cl_device_id **ret_devices, cl_uint *ret_count);
 kiln_status program_devices_of_context(cl_context context, cl_device_id **ret_devices,
                                        cl_uint *ret_count);

@@ -8,7 +8,7 @@
 #include "records.h"
 #include "target.h"
 
-/* ---- binaries: the loaded program has the binaries of its devices, in its own order ---- */
+/* ---- binaries: the loaded program has a binary for each of its devices, in its own order ---- */
 
 typedef struct binary_query {
     cl_program program;
@@ -108,7 +108,7 @@ static cl_int query_binaries(cl_program program, const loaded_program *loaded, c
 
 /* ---- programs ---- */
 
-/* Answers with the driver's count, less the layer's own references. */
+/* Answers with the driver's reference count minus the layer's own references. */
 static cl_int query_references(cl_program program, size_t room, void *ret_value, size_t *ret_size)
 {
     const cl_int error = layer_target()->clGetProgramInfo(program, CL_PROGRAM_REFERENCE_COUNT, room,
@@ -120,7 +120,7 @@ static cl_int query_references(cl_program program, size_t room, void *ret_value,
     return error;
 }
 
-/* Returns whether the answer is the same before and after a build. */
+/* Returns true if a build does not change the answer to this query. */
 static int is_of_unbuilt(cl_program_info what)
 {
     switch (what) {

@@ -9,9 +9,9 @@
 #include "../shared/handle_map.h"
 #include "target.h"
 
-/* Guards the maps, and all fields of records that change. While it is held, the driver is not
- * called and no lock is taken. The one exception is a fork, which takes the lock of the platforms
- * after this lock; no thread takes the two locks in the opposite order. */
+/* Guards the maps, and all fields that change in records. A thread that holds this lock must not
+ * call the driver or take another lock. The only exception is a thread that forks: it takes this
+ * lock and then the lock of the platforms. No thread takes them in the opposite order. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static handle_map programs;
 static handle_map kernels;
@@ -152,8 +152,8 @@ static void free_record(program_record *record)
     }
 }
 
-/* Drops one hold. The lock is held. Returns the record if the caller must free it after unlocking,
- * or NULL. */
+/* Called with the lock held. Drops one hold. If this was the last hold, returns the record, which
+ * the caller must free after unlocking; otherwise returns NULL. */
 static program_record *drop_hold(program_record *record)
 {
     record->holds--;
@@ -245,8 +245,8 @@ void records_retain_program(cl_program program)
     records_unlock();
 }
 
-/* Drops one reference on P. With the last one, the record is removed from the map and the loaded
- * program is released, because a loaded program keeps the context alive. */
+/* Drops one reference on P. If it was the last reference, also removes the record from the map, and
+ * releases the loaded program, which would otherwise keep the context alive. */
 static void release_reference(program_record *record, int is_kernel_hold)
 {
     loaded_program *dropped = NULL;
@@ -455,8 +455,9 @@ int records_any_released(cl_uint count, const cl_program *all)
     return 0;
 }
 
-/* If kernels do not count as references, the record knows the number of references. If they do, the
- * driver's count is right, except for the holds of builds in flight. */
+/* If the driver does not count kernels as references, the record has the number that the
+ * application must see. If the driver counts them, this number is the driver's count minus the
+ * holds of builds in flight. */
 cl_uint records_visible_references(cl_program program, cl_uint driver_count)
 {
     cl_uint visible = driver_count;
@@ -505,7 +506,7 @@ int records_has_kernels(program_record *record)
     return has;
 }
 
-/* Adds a kernel of a loaded program. The lock is held. */
+/* Called with the lock held. Adds a kernel of a loaded program. */
 static kiln_status add_kernel(cl_kernel kernel, kernel_record *made, program_record *record,
                               loaded_program *loaded)
 {
@@ -522,7 +523,8 @@ static kiln_status add_kernel(cl_kernel kernel, kernel_record *made, program_rec
     return status;
 }
 
-/* Kernels of a loaded program hold P, as the driver's own kernels of P do. */
+/* A kernel of a loaded program holds a reference on P, because the driver's own kernels of P also
+ * hold one. */
 static void retain_for_kernel(cl_program program, const loaded_program *loaded)
 {
     if (!loaded->is_held_by_application) {

@@ -2,12 +2,12 @@
  *
  * What the layer knows about the application's programs and kernels.
  *
- * The application holds the driver's own program P. On a hit, P gets a loaded program: a second
- * program, made from the stored binary, which serves every call that needs the built code. Kernels
- * of the loaded program hold a reference on P, as kernels of P would. Only a link that was loaded
- * from the cache has no P.
+ * The application holds the driver's own program P. On a hit, the layer makes a second program from
+ * the stored binary: P's loaded program. It serves every call that needs the built code. Each
+ * kernel of the loaded program holds a reference on P, because a kernel of P would hold one. Only a
+ * link that was loaded from the cache has no P.
  *
- * One lock guards all fields that change. The driver is never called while it is held.
+ * A single lock guards all fields that change. No thread calls the driver while it holds this lock.
  */
 #pragma once
 
@@ -31,17 +31,19 @@ typedef enum program_origin {
 
 /* A program made from a stored binary. If it is a link, the application itself holds it.
  *
- * Immutable except for its holds, so that one call may use it while another drops it. */
+ * Immutable except for the number of its holds, so one call can use the program while another call
+ * drops it. */
 typedef struct loaded_program {
     cl_program program;
     char *options; /* NULL if the build had none */
     cl_uint device_count;
     cl_device_id *devices;
     kilni_opencl_answers **answers; /* one for each device */
-    kilni_floating_point mode;  /* the mode of the requesting thread, in which late builds run */
-    int is_held_by_application; /* 1: it is a linked program that the application holds; there is
-                                   no P */
-    _Atomic unsigned holds;     /* the last release (acq_rel) frees it; the lock guards new holds */
+    kilni_floating_point mode;      /* the requesting thread's mode; late builds use this mode */
+    int is_held_by_application; /* 1: this is a linked program, which the application itself holds;
+                                   there is no P */
+    _Atomic unsigned holds;     /* the last release (acq_rel) frees the program; holds are added
+                                   under the lock */
 } loaded_program;
 
 /* The phase of the build or compile that is running. */
@@ -59,21 +61,22 @@ typedef struct program_record {
 
     unsigned holds;       /* references to this record, held by calls in flight, kernels and the
                              map */
-    cl_uint references;   /* references to P: the application's, and those of the loaded program's
-                             kernels */
+    cl_uint references;   /* references to P that the application and the loaded program's kernels
+                             hold */
     cl_uint kernel_holds; /* the references to P that the loaded program's kernels hold */
     cl_uint build_holds;  /* additional references to P, which builds in flight hold at the
                              driver */
     build_phase phase;
     unsigned generation;    /* how often the driver was asked to build or compile P itself */
-    device_keys compiled;   /* the keys of what this generation compiled into P, if known */
-    device_keys uncaptured; /* the keys of what this generation built, until its binaries are
+    device_keys compiled;   /* the keys of what was compiled into P in this generation, if known */
+    device_keys uncaptured; /* the keys of this generation's build, until its binaries are
                                captured */
     uint64_t uncaptured_ns; /* how long that build took */
     kilni_floating_point uncaptured_mode; /* the mode of that build */
     kilni_opencl_constants constants;
-    int has_lost_constants; /* memory ran out for some: the program's key can no longer be made */
-    loaded_program *loaded; /* NULL: the driver's P itself answers */
+    int has_lost_constants; /* memory ran out when constants were added, so the program's key can no
+                               longer be made */
+    loaded_program *loaded; /* NULL: P itself answers calls */
 } program_record;
 
 typedef struct kernel_record {
@@ -92,8 +95,8 @@ void records_unlock(void);
  * tracked, and the driver alone serves it. */
 void records_add_program(cl_program program, cl_context context, program_origin origin);
 
-/* Does the same as records_add_program for a program that was loaded from the binary of a linked
- * program. Takes over @made, which answers for the program. */
+/* Does the same as records_add_program, for a linked program that was loaded from its binary. Takes
+ * over @made, which answers for the program. */
 void records_add_linked(cl_program program, cl_context context, loaded_program *made);
 
 /* Returns a hold on a program's record, or NULL if the program is not tracked. */
@@ -108,28 +111,28 @@ program_record **records_hold_all(size_t *ret_count);
 loaded_program *records_hold_loaded(program_record *record);
 loaded_program *records_hold_loaded_of(cl_program program);
 
-/* Record that the application adds or drops a reference. The record of a program is dropped before
- * the driver releases the last reference, since the handle may be reused. */
+/* Call these when the application adds or drops a reference. The layer drops a program's record
+ * before the driver releases the last reference, since the handle can be reused after that. */
 void records_retain_program(cl_program program);
 void records_release_program(cl_program program);
 
-/* Returns 1 if the application may no longer use the handle: it has dropped its last reference,
- * only kernels of the loaded program keep P alive, and the driver does not count kernels as
- * references, so that without the layer P would be gone. */
+/* Returns 1 if the application is no longer allowed to use the handle, because P would not exist
+ * without the layer. This is so if the application has dropped its last reference, only kernels of
+ * the loaded program keep P alive, and the driver does not count kernels as references. */
 int records_is_released(cl_program program);
 
-/* Returns 1 if records_is_released is 1 for any of several programs; @all may be NULL. */
+/* Returns 1 if records_is_released returns 1 for any of the programs. @all can be NULL. */
 int records_any_released(cl_uint count, const cl_program *all);
 
 /* Remembers a specialization constant that the driver accepted. */
 void records_set_constant(cl_program program, cl_uint id, size_t size, const void *value);
 
-/* Copies a program's constants. Returns KILN_OK; KILN_E_UNSUPPORTED if some were lost;
- * KILN_E_NO_MEMORY. */
+/* Copies a program's constants. Returns KILN_OK; KILN_E_UNSUPPORTED if some constants were lost
+ * because memory ran out; KILN_E_NO_MEMORY. */
 kiln_status records_copy_constants(program_record *record, kilni_opencl_constants *ret_copy);
 
-/* Called before the driver builds or compiles P itself. Drops the keys of P's former content; from
- * now on, P can get no new loaded program. Returns the new generation. */
+/* Called before the driver builds or compiles P itself. Drops the keys of P's former content. After
+ * this, P cannot get a new loaded program. Returns the new generation. */
 unsigned records_begin_native(program_record *record);
 
 /* Returns 1 if the driver was ever asked to build or compile P itself. */
@@ -138,34 +141,34 @@ int records_is_native(program_record *record);
 /* Returns 1 while @generation is the latest. */
 int records_is_generation(program_record *record, unsigned generation);
 
-/* Decides between two builds or compiles of one program at the same time. If the driver knows about
- * the first, the driver refuses the second, or accepts it if it comes from the callback of the
- * first. If the driver does not know about the first, the caller must refuse the second as the
- * driver would.
+/* Handles two builds or compiles of one program at the same time. If the driver knows about the
+ * first build, the driver itself decides about the second: it accepts a build from the callback of
+ * the first build, and refuses any other. If the driver does not know about the first build, the
+ * caller must refuse the second one, as the driver would have done.
  *
- * Returns the phase of the first. BUILD_NONE: there is no other build, and the caller's build is
- * now BUILD_LOOKED_UP. */
+ * Returns the phase of the first build. If this is BUILD_NONE, there is no other build, and the
+ * phase of the caller's build is now BUILD_LOOKED_UP. */
 build_phase records_start_building(program_record *record);
 void records_set_phase(program_record *record, build_phase phase);
 
-/* Called around a build or compile. The application's callback may release the program, so the
- * layer holds it until the call is done. */
+/* Called before and after a build or compile. The application's callback might release the program,
+ * so the layer holds the program until the call is done. */
 void records_hold_at_driver(program_record *record);
 void records_release_at_driver(program_record *record);
 
-/* Remembers the keys of what the driver compiled into P in that generation, unless a later
- * generation has begun. Takes over @compiled. */
+/* Remembers the keys of the code that the driver compiled into P, unless a generation after
+ * @generation has begun. Takes over @compiled. */
 void records_set_compiled(program_record *record, unsigned generation, device_keys compiled);
 
-/* Remembers in the same way the keys of what the driver built in this thread, if a capture is too
- * expensive to be made now. */
+/* Does the same for the keys of a program that the driver built in this thread. Called if a capture
+ * is too expensive to be made now. */
 void records_set_uncaptured(program_record *record, unsigned generation, device_keys built,
                             uint64_t build_ns);
 
-/* Removes the keys of a build that was not captured, and passes them to the caller in any case.
- * Returns 0 if there are none, or if this thread is in a different floating-point mode from the
- * thread that built: a driver may finish a build only when binaries are requested, in the mode of
- * the thread that requests them. */
+/* Removes the keys of a build that was not captured, and always passes them to the caller. Returns
+ * 0 if there are no such keys. Also returns 0 if this thread's floating-point mode differs from the
+ * mode of the thread that built: some drivers finish a build only when a thread requests the
+ * binaries, and do so in that thread's mode. */
 int records_take_uncaptured(program_record *record, unsigned *ret_generation,
                             device_keys *ret_built, uint64_t *ret_build_ns);
 
@@ -177,24 +180,24 @@ kiln_key *records_find_compiled(cl_program program, cl_context context, cl_devic
  * the count that the driver reports. */
 cl_uint records_visible_references(cl_program program, cl_uint driver_count);
 
-/* Returns how many references in the driver's count of a context are held by the layer. */
+/* Returns how many of the references that the driver counts for a context are held by the layer. */
 cl_uint records_hidden_context_references(cl_context context);
 
 /* ---- loaded programs ---- */
 
-/* On success takes over @program, and @answers with its array. Copies @options and @devices.
- * Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* On success, takes over @program, the array @answers and the answers in it. Copies @options and
+ * @devices. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status loaded_program_new(cl_program program, const char *options, cl_uint device_count,
                                const cl_device_id *devices, kilni_opencl_answers **answers,
                                loaded_program **ret_loaded);
 void loaded_program_release(loaded_program *held);
 
-/* Returns the index of a device in a loaded program, or device_count if it is not one of its
- * devices. */
+/* Returns the index of a device in a loaded program, or device_count if the program was not built
+ * for the device. */
 cl_uint loaded_program_find_device(const loaded_program *loaded, cl_device_id device);
 
 /* Sets a program's loaded program, and takes over @made. If the application has released P
- * meanwhile, or if the driver was asked to build P, releases @made instead. */
+ * meanwhile, or if the driver has been asked to build P, releases @made instead. */
 void records_set_loaded(program_record *record, loaded_program *made);
 
 /* Removes and releases a program's loaded program. */
@@ -202,7 +205,7 @@ void records_drop_loaded(program_record *record);
 
 /* ---- kernels ---- */
 
-/* Returns 1 if the loaded program has kernels: then P cannot be built again. */
+/* Returns 1 if the loaded program has kernels. As long as it has, P cannot be built again. */
 int records_has_kernels(program_record *record);
 
 /* Tracks a kernel of a loaded program. Returns KILN_OK; KILN_E_NO_MEMORY. */
@@ -212,16 +215,16 @@ kiln_status records_add_kernel(cl_kernel kernel, program_record *record, loaded_
  * driver's own. */
 int records_find_kernel(cl_kernel kernel, cl_program *ret_program, loaded_program **ret_loaded);
 
-/* Tracks a clone if its original is tracked. Returns KILN_OK; KILN_MISS: the original is not
- * tracked; KILN_E_NO_MEMORY. */
+/* Tracks a clone of a kernel if the original is tracked. Returns KILN_OK; KILN_MISS if the original
+ * is not tracked; KILN_E_NO_MEMORY. */
 kiln_status records_add_clone(cl_kernel clone, cl_kernel original);
 
 void records_retain_kernel(cl_kernel kernel);
 
-/* Called before a kernel is released. Returns a hold on the record if the last reference to the
- * kernel is being released and the kernel holds P; otherwise NULL. The caller passes the hold to
- * records_release_kernel_hold after the driver has released the kernel. */
+/* Called before a kernel is released. If this releases the last reference to the kernel, and the
+ * kernel holds P, returns a hold on P's record; otherwise returns NULL. After the driver has
+ * released the kernel, the caller passes this hold to records_release_kernel_hold. */
 program_record *records_release_kernel(cl_kernel kernel);
 
-/* Drops the reference on P that a kernel of the loaded program held, and @record. */
+/* Drops the reference on P that a kernel of the loaded program held, and the hold @record. */
 void records_release_kernel_hold(program_record *record);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Works like posix_spawn: the child runs in this process's memory, on its own stack, while the
- * calling thread waits. An intermediate process exits at once, so that the program is not a child
- * of the application. The intermediate process is cloned without an exit signal. That hides it from
- * wait(), waitpid(-1) and SIGCHLD handlers; only this code, which asks for such children with
- * __WCLONE, reaps it.
+ * calling thread waits. An intermediate process starts the program and exits immediately, so that
+ * the program is not a child of the application. The intermediate process is cloned without an exit
+ * signal. This hides it from wait(), waitpid(-1) and SIGCHLD handlers. Only this code reaps it,
+ * with __WCLONE, which is needed for children without an exit signal.
  */
 #include "spawn.h"
 
@@ -38,7 +38,7 @@ static void reset_signals(void)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     for (int number = 1; number < NSIG; number++) {
-        sigaction(number, &by_default, NULL); /* fails for signals that cannot be set */
+        sigaction(number, &by_default, NULL); /* fails for signals whose action cannot be set */
     }
 }
 
@@ -76,14 +76,15 @@ static int run_program(void *argument)
     _exit(127);
 }
 
-/* With sched_autogroup, the scheduler treats a session as a unit, and the nice values of its
- * processes have effect only within it. So the priority of the whole session is lowered. */
+/* With sched_autogroup, the scheduler treats a session as a unit. Nice values then have an effect
+ * only among the processes of one session. So this function lowers the priority of the whole
+ * session. */
 static void lower_session_priority(void)
 {
     const int file = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
     if (file >= 0) {
         if (write(file, "19", 2) != 2) {
-            /* Not fatal: the helper merely runs at a higher priority. */
+            /* A failure is not fatal: the helper then runs at a higher priority. */
         }
         close(file);
     }
@@ -110,8 +111,8 @@ static int gets_orphans(void)
 
 static void clone_and_reap(spawn_call *call, char *stack_end)
 {
-    /* The children use this thread's memory: they must not act on a cancellation of this thread,
-     * nor run the application's signal handlers. */
+    /* The children use this thread's memory. So they must not act on a cancellation of this thread,
+     * and must not run the application's signal handlers. */
     int cancel_state = PTHREAD_CANCEL_ENABLE;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     sigset_t all, before;

@@ -4,10 +4,10 @@
  */
 #pragma once
 
-/* Starts a program in its own session at the lowest priority, in "/", with default signals, with
- * /dev/null as its standard input, output and error, and with no other descriptor. The application
- * gets no child that it could wait for, and no SIGCHLD. May be called from any thread, even while
- * the process ends; allocates nothing from the heap.
+/* Starts a program in its own session, at the lowest priority and with default signals. Its working
+ * directory is "/". Its standard input, output and error are /dev/null, and it inherits no other
+ * descriptor. The application gets no child that it could wait for, and no SIGCHLD. Any thread can
+ * call this function, even while the process ends. It allocates nothing from the heap.
  *
  * @path, @arguments, @environment  used only during the call
  * Returns 1 if the program was started; otherwise 0. Starts nothing if this process adopts orphans,

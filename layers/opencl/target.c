@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Written by the first clInitLayer, before any call comes in, and never again. */
+/* The first clInitLayer writes this, before the application can call the layer. It is never written
+ * again. */
 static cl_icd_dispatch target;
 
 const cl_icd_dispatch *layer_target(void)

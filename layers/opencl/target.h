@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions below the layer: those of the next layer, or of the loader.
+ * The functions that the layer calls: the next layer's, or the loader's.
  */
 #pragma once
 
@@ -8,9 +8,9 @@
 
 const cl_icd_dispatch *layer_target(void);
 
-/* Copies the table. Called once, before any call comes in.
+/* Copies the table. Called once, before the application can call the layer.
  *
- * @entry_count  of the loader's table; functions beyond it are NULL */
+ * @entry_count  the number of entries in the table; functions after these are NULL */
 void layer_set_target(const cl_icd_dispatch *functions, cl_uint entry_count);
 
 /* Copies a table of functions in the same way. */

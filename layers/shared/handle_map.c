@@ -84,8 +84,8 @@ void *handle_map_get(const handle_map *map, const void *handle)
     return place < map->capacity ? map->slots[place].value : NULL;
 }
 
-/* Reinserts all entries up to the next free slot: the removed entry may have displaced any of them.
- */
+/* Reinserts all entries up to the next free slot, because the removed entry might have displaced
+ * any of them. */
 void handle_map_remove(handle_map *map, const void *handle)
 {
     size_t gap = find(map, handle);

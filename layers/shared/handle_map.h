@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A map from a driver's handle to what the layer knows about it. It takes no lock; its users must.
+ * A map from a driver's handle to what the layer knows about it. The map takes no lock. Its users
+ * must prevent concurrent calls.
  */
 #pragma once
 
@@ -17,7 +18,7 @@ typedef struct handle_map {
     size_t count;
 } handle_map;
 
-/* Sets the value of a handle, and replaces an earlier one. Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* Sets the value of a handle, and replaces any earlier value. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status handle_map_put(handle_map *map, const void *handle, void *value);
 
 /* Returns the value of a handle; NULL if there is none. */

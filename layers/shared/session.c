@@ -9,10 +9,11 @@
 #include "os/clock.h"
 #include "trace.h"
 
-/* Limit of the entries kept in memory, for programs that a process builds more than once. */
+/* The maximum size in bytes of the entries that are kept in memory. They serve programs that a
+ * process builds more than once. */
 #define MEMORY_BYTES (UINT64_C(64) << 20)
 
-/* Limit of the entries that wait to be written. */
+/* The maximum size in bytes of the entries that wait to be written. */
 #define QUEUE_BYTES (UINT64_C(256) << 20)
 
 #define DRAIN_NS (UINT64_C(2) * 1000000000)
@@ -21,15 +22,15 @@
 static int64_t start_ns;
 static kiln_config *config;
 
-/* Written once under once_set_up; read after it. */
+/* Written once, by the function that once_set_up runs, and only read after that. */
 static pthread_once_t once_set_up = PTHREAD_ONCE_INIT;
 static kilni_request_context requests;
 
-/* Whether the variable requests is complete, for callers that must not set it up. The store in
- * set_up (release) pairs with the load in session_drain (acquire). */
+/* 1 once the variable named "requests" is complete. Read by callers that must not set up that
+ * variable. The store in set_up (release) pairs with the load in session_drain (acquire). */
 static _Atomic int is_set_up;
 
-/* Written in a forked child, while it has one thread; read relaxed. */
+/* Written in a forked child, while the child has only one thread. Read with relaxed order. */
 static _Atomic int is_forked;
 
 int64_t session_start_ns(void)
@@ -83,8 +84,8 @@ static void log_to_trace(void *user, kiln_log_level level, const char *text)
     trace_note(text);
 }
 
-/* Returns NULL if no store can be opened: the layer then caches only in memory, and the trace
- * contains the reason. */
+/* Returns NULL if no store can be opened. In that case, the layer caches only in memory, and the
+ * reason is written to the trace. */
 static kiln_store *open_store(void)
 {
     const char *directory = config->dir;

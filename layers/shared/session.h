@@ -9,12 +9,12 @@
 
 #include "program/request.h"
 
-/* Returns what all requests share, and sets it up at the first call. NULL if that failed: builds
- * then pass through. */
+/* Returns the state that all requests share. The first call sets up this state. Returns NULL if
+ * that failed; builds then bypass the cache. */
 const kilni_request_context *session_requests(void);
 
-/* Returns 1 if there is a store that may be written to. Call it only after session_requests has
- * returned something other than NULL. */
+/* Returns 1 if there is a store, and the layer is allowed to write to it. Call it only after
+ * session_requests has returned something other than NULL. */
 int session_can_store(void);
 
 /* Adds to the store's totals and to the counters of KILN_STATS. */
@@ -27,7 +27,8 @@ const kiln_config *session_config(void);
  * (KILN_DISABLE, or a program with raised privileges); KILN_E_NO_MEMORY. */
 kiln_status session_start(void);
 
-/* Returns when session_start ran, in Unix nanoseconds by the clock that stamps files. */
+/* Returns the time when session_start ran, in Unix nanoseconds. It is read from the same clock that
+ * the system uses for the times of files. */
 int64_t session_start_ns(void);
 
 /* Waits until queued entries are written, for at most 2 s. */

@@ -43,8 +43,9 @@ static int current_target(void)
     return kilni_owned_descriptor_is_intact(&trace_file) ? trace_file.file : -1;
 }
 
-/* A closed pipe or a limit on file sizes must not end the application: SIGPIPE and SIGXFSZ are
- * blocked, and those that this write caused are consumed. */
+/* A closed pipe or a limit on file sizes must not end the application. So this function blocks
+ * SIGPIPE and SIGXFSZ during the write, and consumes those of these signals that the write has
+ * caused. */
 static void write_without_signal(int target, const char *line, size_t size)
 {
     sigset_t pipe, before, pending;
@@ -66,8 +67,8 @@ static void write_without_signal(int target, const char *line, size_t size)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Writes a line with one call of write, so that lines of several threads and processes do not
- * mix. */
+/* Writes a line with a single call of write, so that the lines of several threads and processes do
+ * not mix. */
 static void write_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void write_line(const char *format, ...)

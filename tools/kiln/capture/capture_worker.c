@@ -22,21 +22,23 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 
-/* No capture takes this much processor time; a worker whose driver loops is killed after it. */
+/* No capture takes this much processor time. A worker that has used it is killed, because its
+ * driver must be in an endless loop. */
 #define PROCESSOR_SECONDS_MAX 600
 
-/* Other processes may starve a worker that uses little processor time, so it gets hours. After
- * that, a worker whose driver waits for ever is killed too. */
+/* A worker that uses little processor time is given hours of real time, because other processes
+ * might keep it from running. After that time it is killed too, because its driver might wait
+ * forever. */
 #define SECONDS_MAX (6 * 3600)
 
-/* The worker's exit codes. Drivers and their libraries call exit too, so these are unusual numbers;
- * any other exit code means that the request has failed. */
+/* The worker's exit codes. These numbers are unusual because drivers and their libraries also call
+ * exit. Any other exit code means that the request has failed. */
 enum { ANSWER_SERVED = 40, ANSWER_DROPPED, ANSWER_LEFT };
 
 /* ---- starting a worker ---- */
 
 typedef struct capture_variables {
-    char **items; /* ended by NULL */
+    char **items; /* the last item is NULL */
     size_t count;
 } capture_variables;
 
@@ -106,8 +108,8 @@ static int spawn_worker(const char *directory, int request_file, char **environm
     return error;
 }
 
-/* SIGKILL ends a process at its hard limit of processor time. The system also sends it when memory
- * runs out, and a service manager when it stops a service. */
+/* The system sends SIGKILL to a process that reaches its hard limit of processor time. Other
+ * reasons for a SIGKILL are that memory ran out, or that a service manager stops a service. */
 static bool has_used_all_time(const struct rusage *used)
 {
     return used->ru_utime.tv_sec + used->ru_stime.tv_sec + 1 >= PROCESSOR_SECONDS_MAX;
@@ -146,8 +148,9 @@ static capture_result result_of(int wait_status, const struct rusage *used)
     }
 }
 
-/* This process decides how to store; the request has the variables that influence the build. If two
- * variables have the same name, the first counts. */
+/* The variables that decide how results are stored come from this process. The variables that
+ * influence the build come from the request. If two variables have the same name, the first is
+ * used. */
 static void pass_on_settings(capture_variables *variables)
 {
     static const char *const passed_on[] = {"KILN_MAX_SIZE",
@@ -177,7 +180,8 @@ capture_result capture_in_worker(const char *directory, const kiln_entry *reques
         free_variables(&variables);
         return status == KILN_E_CORRUPT ? CAPTURE_DROPPED : CAPTURE_LEFT;
     }
-    /* With an inherited SIG_IGN, there would be no exit status. */
+    /* Sets the default action, because there would be no exit status if this process had inherited
+     * SIG_IGN. */
     signal(SIGCHLD, SIG_DFL);
     pid_t worker = -1;
     int file = file_of(request);
@@ -219,7 +223,7 @@ static void exit_while_preparing(void)
     }
 }
 
-/* Sets the hard limit, whose signal no handler of a driver can catch. */
+/* Sets the hard limit, because a driver cannot catch the signal that is sent at this limit. */
 static void limit_time(void)
 {
     struct rlimit limit;
@@ -304,6 +308,7 @@ int capture_worker(const char *directory_option, const char *parent)
     }
     directory_close(&directory);
     fflush(NULL);
-    /* Not exit: a driver's exit handlers may crash after the result was stored. */
+    /* This does not call exit, because a driver's exit handlers might crash after the result was
+     * stored. */
     _exit(answer_of(status));
 }

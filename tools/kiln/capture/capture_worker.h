@@ -9,10 +9,10 @@
 
 typedef enum capture_result {
     CAPTURE_SERVED,
-    CAPTURE_DROPPED,     /* the same build can no longer be made */
+    CAPTURE_DROPPED,     /* it is no longer possible to make the same build */
     CAPTURE_FAILED,      /* the driver failed, and is likely to fail again */
     CAPTURE_ENDLESS,     /* the driver took more time than any capture needs */
-    CAPTURE_INTERRUPTED, /* something else ended the process: the request is not the cause */
+    CAPTURE_INTERRUPTED, /* the process was ended for a reason other than the request */
     CAPTURE_LEFT         /* it cannot be served now, for example because the store cannot take the
                             result */
 } capture_result;
@@ -23,9 +23,10 @@ typedef enum capture_result {
 capture_result capture_in_worker(const char *directory, const kiln_entry *request);
 
 /* Runs in the separate process: reads the request from standard input, serves it, and ends the
- * process. Returns only if the process was not started for this purpose, with the exit code.
+ * process. Returns only if the process was not started for this purpose; the result is then the
+ * exit code.
  *
  * @directory_option  the value of --dir
- * @parent            the value of --serve: the id of the process that started this one; when that
- *                    process ends, this one is killed */
+ * @parent            the value of --serve: the id of the process that started the worker; the
+ *                    worker is killed when that process ends */
 int capture_worker(const char *directory_option, const char *parent);

@@ -41,24 +41,27 @@ typedef struct capture_work {
     uint64_t served, dropped, failed, expired, left;
     bool is_blocked;           /* the store accepts nothing now */
     bool has_found;            /* this walk has found a request that was not tried yet */
-    kiln_digest *left_digests; /* requests that stay in the store, each tried once per run */
+    kiln_digest *left_digests; /* requests that stay in the store; a run tries each of them only
+                                  once */
     size_t left_digest_count;
 } capture_work;
 
-/* A failure of the driver may have been temporary. */
+/* A request that failed is tried several times, because the driver's failure might have been
+ * temporary. */
 #define ATTEMPTS_MAX 3
 
 /* ---- serving requests ---- */
 
-/* A request that cannot be removed would be served again and again. */
+/* If a request cannot be removed, no more requests are served, because the same request would be
+ * served again and again. */
 static void remove_request(capture_work *work, const kiln_entry *request)
 {
     kiln_status status = kiln_store_remove(work->directory->store, kiln_entry_key(request));
     work->is_blocked |= status != KILN_OK && status != KILN_MISS && status != KILN_EXISTS;
 }
 
-/* Replaces the request with an empty one, so that programs do not leave the same request again in
- * each run. */
+/* Replaces the request with an empty one, so that programs do not leave the same request again each
+ * time they run. */
 static void give_up(capture_work *work, const kiln_entry *request)
 {
     const kiln_entry_params params = {
@@ -154,7 +157,7 @@ static void serve_item(capture_work *work, kiln_item *item, const kiln_digest *d
 
 /* Serves the item if it is an open request. Removes requests that have expired, are damaged or lack
  * the required signature, because each program that found such a request would start another helper
- * for it. Only one request at a time is in memory. */
+ * for it. Only one request is in memory at any time. */
 static int visit(void *user, kiln_item *item)
 {
     capture_work *work = user;
@@ -173,8 +176,8 @@ static int visit(void *user, kiln_item *item)
     return work->is_blocked;
 }
 
-/* Serves the requests that one walk finds. Returns false if it found none, or if no more can be
- * served. */
+/* Walks through the store once, and serves the requests that it finds. Returns false if there were
+ * none, or if no more requests can be served. */
 static bool serve_found(capture_work *work)
 {
     work->has_found = false;
@@ -203,7 +206,7 @@ static void lower_priority(void)
     enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_CLASS_IDLE = 3, IOPRIO_CLASS_SHIFT = 13 };
     const struct sched_param parameters = {0};
     if (nice(19) == -1 || sched_setscheduler(0, SCHED_IDLE, &parameters) != 0) {
-        /* Not fatal: this process merely runs at a higher priority. */
+        /* A failure is not fatal: this process then runs at a higher priority. */
     }
     syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT);
 }
@@ -229,7 +232,7 @@ static void print_work(const capture_work *work, bool json)
 }
 
 /* Trims the store to its limit. This also removes temporary files of writers that exited before
- * they had finished; no other process looks for these files until the store is full. */
+ * they had finished. Otherwise, these files would stay until the store is full. */
 static void tidy(const cache_directory *directory)
 {
     const uint64_t max_bytes = directory->max_bytes;
@@ -252,8 +255,8 @@ static int serve_all(const cache_directory *directory, uint64_t wait_ms, bool js
             directory->path);
         return EXIT_NOTHING_FOUND;
     }
-    /* On a file system without locks, two processes may capture at the same time; both store the
-     * same results. */
+    /* On a file system without locks, two processes can capture at the same time. This does no
+     * harm, because both store the same results. */
     if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
         return complain_of_status(directory->path, status);
     }

@@ -13,16 +13,18 @@
 typedef struct examination {
     const kiln_config *config;
     const char *directory; /* the value of --dir, or else the configuration's; NULL: none */
-    uint64_t wait_ms;      /* how long a process may query drivers */
+    uint64_t wait_ms;      /* how long a process is given to query drivers */
     json_t *report;        /* an object, which owns its members */
-    json_t *problems;      /* texts: what prevents builds from being cached as configured */
-    json_t *notes;         /* texts: what works as configured, but may be unexpected */
+    json_t *problems;      /* texts that name what prevents builds from being cached as
+                              configured */
+    json_t *notes;         /* texts that name what works as configured, but might be unexpected */
 } examination;
 
 /* Returns an examination with an empty report. */
 examination doctor_begin(const kiln_config *config, const char *directory);
 
-/* Returns the report, with "notes" and "problems"; the caller owns the only reference. */
+/* Adds "notes" and "problems" to the report, and returns the report. The caller owns the only
+ * reference to it. */
 json_t *doctor_end(examination *doctor);
 
 void doctor_problem(examination *doctor, const char *format, ...)

@@ -15,8 +15,8 @@
 #include "../text/output.h"
 #include "doctor.h"
 
-/* Returns 0 if a path that does not exist could be created, otherwise an errno. This depends on the
- * nearest folder above it that exists. */
+/* @path does not exist. Returns 0 if this process could create it, otherwise an errno. The answer
+ * depends on the nearest existing folder above the path. */
 static int error_of_making(const char *path)
 {
     owned char *folder = must(strdup(path));
@@ -45,7 +45,7 @@ static const char *examine_missing(examination *doctor)
     return "can't be created";
 }
 
-/* Receives messages about stores of a chain that are not used, and reports them. */
+/* Reports the messages about those stores of a chain that are not used. */
 static void take_warning(void *user, kiln_log_level level, const char *text)
 {
     (void)level;
@@ -79,7 +79,7 @@ static const char *examine_directory(examination *doctor)
 {
     kiln_store_params params = {
         .struct_size = sizeof params,
-        /* Opens it as programs do, except that nothing is changed. */
+        /* Opens the store as programs do, except that nothing is changed. */
         .flags = KILN_STORE_NO_CREATE | KILN_STORE_NO_TRIM_AT_CLOSE |
                  (doctor->config->readonly ? KILN_STORE_READONLY : 0),
         .log = {take_warning, doctor},
@@ -162,8 +162,8 @@ static const char *const known_variables[] = {
     NULL,
 };
 
-/* Variables that decide where the store is, or which libraries the loader loads. None contains a
- * secret. */
+/* Variables that decide where the store is, or which libraries the loader loads. None of them
+ * contains a secret. */
 static const char *const other_variables[] = {
     "XDG_CACHE_HOME",     "HOME",          "AWS_SHARED_CREDENTIALS_FILE", "AWS_REGION",
     "AWS_DEFAULT_REGION", "OPENCL_LAYERS", "OPENCL_LAYER_PATH",           "OCL_ICD_VENDORS",

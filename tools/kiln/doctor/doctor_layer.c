@@ -20,7 +20,7 @@ static bool is_loaded(const char *library)
     return handle != NULL;
 }
 
-/* Checks the user's own layers. A loader silently skips one that it cannot load. */
+/* Checks the user's own layers. A loader skips a layer that it cannot load, and reports nothing. */
 static void check_others(examination *doctor, const opencl_setup *setup)
 {
     owned char *names = must(strdup(setup->other_layers == NULL ? "" : setup->other_layers));
@@ -36,7 +36,8 @@ static void check_others(examination *doctor, const opencl_setup *setup)
     }
 }
 
-/* Some loaders write a zero byte after the first name in the variable. */
+/* Some loaders write a zero byte after the first name in the variable, which cuts off the list.
+ * Adds a note if this has happened. */
 static void note_cut_list(examination *doctor, const opencl_setup *setup)
 {
     const char *now = getenv("OPENCL_LAYERS");
@@ -67,7 +68,7 @@ void doctor_report_layer(examination *doctor, const opencl_setup *setup, bool lo
     json_add(doctor->report, "layer", object);
 }
 
-/* Reports variables through which NVRTC gets options that no call shows. */
+/* Reports environment variables that add options to NVRTC's compilations. */
 static void check_nvrtc_variables(examination *doctor)
 {
     static const char *const names[] = {"NVRTC_PREPEND_FLAGS", "NVRTC_APPEND_FLAGS"};

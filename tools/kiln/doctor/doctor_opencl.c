@@ -16,7 +16,7 @@
 #include "../text/memory.h"
 #include "subprocess.h"
 
-/* Names neither a folder nor a driver. */
+/* This value names neither a folder nor a driver. */
 #define NO_DRIVERS "/dev/null"
 
 #define FOLDERS_OPEN_MAX 8
@@ -92,8 +92,8 @@ typedef void report_fn(examination *doctor, const opencl_setup *setup,
 typedef struct driver_question {
     const examination *doctor; /* the caller's */
     const opencl_setup *setup;
-    const char *drivers; /* a folder that names drivers, to be loaded without layers; NULL: all, as
-                            in a program */
+    const char *drivers; /* a folder that names the drivers to load, without layers; NULL: load all
+                            drivers, as in a program */
     report_fn *report;
 } driver_question;
 
@@ -113,7 +113,8 @@ static void enter_drivers(examination *doctor, const opencl_setup *setup)
     }
 }
 
-/* Sets up the environment of OpenCL as in a program, except that nothing is written. */
+/* Sets up the same environment for OpenCL as a program has, but prevents the layer from writing
+ * anything. */
 static void enter_program_environment(examination *doctor, const opencl_setup *setup)
 {
     if (setup->layers != NULL) {
@@ -173,7 +174,7 @@ static void report_driver(examination *doctor, const opencl_setup *setup,
 
 /* ---- the answer ---- */
 
-/* Adds each text once: several processes may have reported the same text. */
+/* Adds each text once: several processes can report the same text. */
 static void add_texts(json_t *texts, const json_t *more)
 {
     size_t i, j;
@@ -207,8 +208,8 @@ static void take_answer(examination *doctor, json_t *answer)
     json_decref(answer);
 }
 
-/* Queries OpenCL in a separate process. If there was no answer, adds that as a problem and returns
- * false.
+/* Queries OpenCL in a separate process. If there was no answer, reports this as a problem and
+ * returns false.
  *
  * @drivers  as in driver_question
  * @whom     what is queried, in words */
@@ -248,7 +249,8 @@ static bool reads_list(const opencl_setup *setup)
             opencl_loader_reads(setup->replacement, OPENCL_LIST_VARIABLE));
 }
 
-/* Queries each driver alone, so that the broken one is named and the others are reported. */
+/* Queries each driver in a separate process, so that the report names the broken driver, and still
+ * contains the others. */
 static void ask_each_driver(examination *doctor, opencl_setup *setup)
 {
     opencl_drivers drivers = opencl_drivers_find(

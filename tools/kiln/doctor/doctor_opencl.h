@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of the examination that concern loaders, drivers and layers. Those that load OpenCL run
- * in a separate process with its own report.
+ * The parts of the examination that concern loaders, drivers and layers. The parts that load OpenCL
+ * run in a separate process, which has its own report.
  */
 #pragma once
 
@@ -15,10 +15,11 @@ typedef struct opencl_setup {
     char *layer;        /* Kiln's layer; NULL: there is none */
     char *other_layers; /* the inherited OPENCL_LAYERS; NULL: not set */
     char *layers;       /* OPENCL_LAYERS of a program; NULL: as inherited */
-    char *found;        /* the loader that a program gets without Kiln; NULL: none */
+    char *found;        /* the loader that a program gets without Kiln; NULL: it gets none */
     char *replacement;  /* the loader that is put before the one that was found; NULL: none */
-    char *obstacle;     /* why no other loader can be put before that one; NULL: no obstacle */
-    char *folder;       /* temporary, for lists of drivers; NULL: none yet */
+    char *obstacle;     /* why no other loader can be put before the one that was found; NULL: no
+                           obstacle */
+    char *folder;       /* a temporary folder for lists of drivers; NULL: not made yet */
 } opencl_setup;
 
 /* Adds "loader". */

@@ -17,8 +17,8 @@ static void add_member(void *user, const char *name, const char *value)
     json_add(user, name, json_text_or_null(value));
 }
 
-/* A driver may have several files of the same name, so a number is appended to the names of the
- * second and later ones. */
+/* A driver can have several files with the same name, so a number is appended to the names of the
+ * second file and later files. */
 static void add_file(void *user, const char *name, const char *identity)
 {
     char *unique = must(strdup(name));
@@ -30,9 +30,10 @@ static void add_file(void *user, const char *name, const char *identity)
     free(unique);
 }
 
-/* Adds to a platform's object the parts that each key on this platform has: "key_variables", by
- * pattern or name, with null for those that are not set, and "driver_files" with their identities.
- */
+/* Adds to a platform's object the parts that each key on this platform has. These are
+ * "key_variables" and "driver_files". The members of "key_variables" are patterns or names of
+ * variables; a variable that is not set is null. The members of "driver_files" are the files'
+ * identities. */
 static void add_key_of_platform(examination *doctor, json_t *platform, void *handle,
                                 const char *name)
 {

@@ -55,7 +55,7 @@ static void add_nvrtc_layer(struct libscols_table *table, const json_t *layer)
     }
 }
 
-/* jansson's loops take objects that are not const. */
+/* Returns a member without const, because jansson's loop macros do not accept a const object. */
 static json_t *writable(const json_t *object, const char *name)
 {
     return json_object_get(object, name);

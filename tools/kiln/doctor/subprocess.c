@@ -25,11 +25,12 @@ static _Noreturn void answer(json_t *(*function)(void *user), void *user, int fi
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(STDERR_FILENO,
-         STDOUT_FILENO); /* what drivers print does not belong to the tool's output */
+         STDOUT_FILENO); /* drivers might print text that is not part of the tool's output */
     json_t *value = function(user);
     const bool is_written = json_dumpfd(value, file, JSON_COMPACT) == 0;
     fflush(NULL);
-    /* Not exit: a driver's exit handlers may crash after the answer was written. */
+    /* This does not call exit, because a driver's exit handlers might crash after the answer was
+     * written. */
     _exit(is_written ? EXIT_OK : EXIT_IO);
 }
 
@@ -42,7 +43,8 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* SIGCHLD must be blocked, so that none is missed. Returns false if the process was killed. */
+/* SIGCHLD must be blocked before the call, so that this function misses no SIGCHLD. Returns false
+ * if the process was killed. */
 static bool wait_for_end(pid_t process, uint64_t wait_ms, int *ret_wait_status)
 {
     const int64_t end_ns = now_ns() + (int64_t)wait_ms * NS_PER_MS;
@@ -52,7 +54,8 @@ static bool wait_for_end(pid_t process, uint64_t wait_ms, int *ret_wait_status)
     while (waitpid(process, ret_wait_status, WNOHANG) == 0) {
         const int64_t left_ns = end_ns - now_ns();
         if (left_ns <= 0) {
-            /* Does not wait for it: a process that hangs in the kernel does not end. */
+            /* Does not wait for the process to end, because a process that hangs in the kernel does
+             * not end. */
             kill(process, SIGKILL);
             return false;
         }
@@ -77,7 +80,7 @@ static char *describe_limit(uint64_t wait_ms)
     return text_of("did not end within %s", format_duration(wait_ms * NS_PER_MS, limit));
 }
 
-/* Returns the answer, or NULL and the reason. */
+/* Returns the answer. If there is none, returns NULL and stores the reason. */
 static json_t *wait_for_answer(pid_t process, int file, uint64_t wait_ms, char **ret_why)
 {
     int wait_status = 0;
@@ -123,7 +126,8 @@ json_t *subprocess_call(json_t *(*function)(void *user), void *user, uint64_t wa
     struct sigaction action;
     sigemptyset(&child_signal);
     sigaddset(&child_signal, SIGCHLD);
-    /* With an inherited SIG_IGN, the child's status would be lost. */
+    /* Sets the default action, because the child's status would be lost if this process had
+     * inherited SIG_IGN. */
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &action);
     sigprocmask(SIG_BLOCK, &child_signal, &mask);
     json_t *value = call(function, user, wait_ms, &mask, ret_why);

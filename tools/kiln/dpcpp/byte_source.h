@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parsers read from: a file, or memory. Files are never mapped, since they may change
- * while they are read.
+ * The parsers read from one of these, which is a file or memory. Files are never mapped, since they
+ * might change while they are read.
  */
 #pragma once
 
@@ -17,5 +17,5 @@ typedef struct byte_source {
 } byte_source;
 
 /* Reads the u64 at an offset, in the machine's byte order. Returns false if the source does not
- * contain all its bytes. */
+ * contain all bytes of the number. */
 bool byte_source_number(const byte_source *source, uint64_t offset, uint64_t *ret_number);

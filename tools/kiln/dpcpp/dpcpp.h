@@ -18,7 +18,7 @@ int dpcpp_ls(const dpcpp_request *request);
 
 /* @name     a prefix of an id, or a path as ls prints it
  * @payload  a file for the device code, or NULL; "-" is stdout
- * @source   write the device images that the item was built from to stdout */
+ * @source   write to stdout the device images that the item was built from */
 int dpcpp_show(const dpcpp_request *request, const char *name, const char *payload, bool source);
 
 /* The options that verify and trim share. */
@@ -27,7 +27,7 @@ typedef struct dpcpp_permission {
     const char *grace; /* the value of --grace, in seconds, or NULL */
 } dpcpp_permission;
 
-/* @repair  repair what is found, if the permission is given */
+/* @repair  repair what is found, if @permission allows it */
 int dpcpp_verify(const dpcpp_request *request, bool repair, const dpcpp_permission *permission);
 
 /* @max_size    the value of --max-size, or NULL

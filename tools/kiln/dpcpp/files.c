@@ -19,7 +19,8 @@ void close_descriptor(const int *descriptor)
     errno = error;
 }
 
-/* Avoids a new access time; only the file's owner may do so. */
+/* Opens a file without setting a new access time, if possible. Only the file's owner is allowed to
+ * do so. */
 static int open_untraced(int directory, const char *name, int flags)
 {
     int file = openat(directory, name, flags | O_NOATIME);
@@ -48,7 +49,7 @@ int open_directory_below(int root, const char *path)
 
 bool open_file_in(int directory, const char *name, open_file *ret_file)
 {
-    /* Does not block: the file may be a pipe. */
+    /* Does not block, even if the file is a pipe. */
     int file = open_untraced(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) {
         return false;

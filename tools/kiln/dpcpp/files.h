@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens what is below the root of a cache: never through a symbolic link, and without a new access
- * time if the system allows it.
+ * Opens files and directories below the root of a cache. Never follows a symbolic link, and sets no
+ * new access time if the system allows this.
  */
 #pragma once
 
@@ -20,7 +20,8 @@ typedef struct open_file {
     uint64_t size;
 } open_file;
 
-/* Returns false with errno; ELOOP or EINVAL if the file is not a regular one. */
+/* Returns false with errno if this fails. errno is ELOOP or EINVAL if the file is not a regular
+ * file. */
 bool open_file_in(int directory, const char *name, open_file *ret_file);
 
 void close_file(open_file *file);
@@ -29,5 +30,5 @@ void close_file(open_file *file);
 byte_source file_source(open_file *file);
 
 /* Reads a small file that should contain only a decimal number. Returns false with errno if it
- * cannot be read. @ret_is_number says whether it contains one and nothing else. */
+ * cannot be read. @ret_is_number is true if the file contains a number and nothing else. */
 bool read_number_in(int directory, const char *name, bool *ret_is_number, uint64_t *ret_number);

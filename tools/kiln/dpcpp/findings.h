@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a check found, as text and as JSON.
+ * The findings of a check, which can be printed as text or as JSON.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 typedef enum finding_kind {
-    /* Problems: they make programs crash, hang, or build the same code again. */
+    /* Problems, which make programs crash, hang, or build the same code again. */
     FINDING_BAD_BIN,
     FINDING_BAD_SRC,
     FINDING_HALF,
@@ -31,7 +31,8 @@ typedef enum finding_kind {
 
 typedef enum finding_class { CLASS_PROBLEM, CLASS_WASTE, CLASS_LEFT } finding_class;
 
-/* What a finding belongs to. A repair handles all findings of one owner together. */
+/* The owner of a finding, which is the object that must be repaired. A repair handles all findings
+ * of one owner together. */
 typedef enum owner_kind {
     OWNER_DIRECTORY,
     OWNER_EMPTY,
@@ -42,7 +43,7 @@ typedef enum owner_kind {
 
 typedef struct item_owner {
     owner_kind kind;
-    size_t index; /* in the tree's list of that kind */
+    size_t index; /* index in the tree's list for that kind */
 } item_owner;
 
 typedef struct dpcpp_finding {
@@ -54,7 +55,7 @@ typedef struct dpcpp_finding {
 } dpcpp_finding;
 
 typedef struct dpcpp_findings {
-    item_owner owner; /* of findings that are added next */
+    item_owner owner; /* the owner of the findings that are added next */
     dpcpp_finding *items;
     size_t count, capacity;
 } dpcpp_findings;
@@ -69,14 +70,14 @@ void findings_free(dpcpp_findings *findings);
 
 finding_class finding_class_of(const dpcpp_finding *finding);
 
-/* Returns how many findings of a class are not repaired; stores how many there are in @ret_all, if
- * that is not NULL. */
+/* Returns the number of findings of a class that are not repaired. If @ret_all is not NULL, stores
+ * in it the number of all findings of the class. */
 size_t findings_count(const dpcpp_findings *findings, finding_class which, size_t *ret_all);
 
 /* Marks all findings of an owner as repaired, except those that are left as they are. */
 void findings_set_repaired(dpcpp_findings *findings, item_owner owner);
 
-/* Prints the findings on stderr, with "repaired" if that was done. */
+/* Prints the findings on stderr. Adds "repaired" to each finding that was repaired. */
 void findings_print(const dpcpp_findings *findings);
 
 json_t *findings_to_json(const dpcpp_findings *findings);

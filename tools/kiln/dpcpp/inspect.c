@@ -6,7 +6,8 @@
 
 #include "../text/memory.h"
 
-/* The state while a directory's slots are examined, from the lowest up, as the runtime does. */
+/* The state of an examination of a directory's slots. Like the runtime, it starts at the lowest
+ * slot. */
 typedef struct slot_inspection {
     int descriptor;
     const item_directory *directory;
@@ -14,7 +15,7 @@ typedef struct slot_inspection {
     dpcpp_findings *findings;
     inspection_plan *plan;
     uint64_t next_number;
-    bool is_blocked; /* the runtime does not look at higher slots */
+    bool is_blocked; /* the runtime does not look at the slots above */
     size_t kept;
     bool has_several_keys;
 } slot_inspection;
@@ -95,8 +96,8 @@ static void report_faults(const slot_inspection *inspection, const cache_slot *s
     }
 }
 
-/* Returns whether the runtime's search ends at this slot without a usable item. The runtime takes
- * the first slot with the right key. */
+/* The runtime takes the first slot with the right key. Returns true if the runtime's search ends at
+ * this slot, but finds no usable item in it. */
 static bool ends_search(const item_directory *directory, const cache_slot *slot,
                         const slot_item *item)
 {
@@ -207,10 +208,10 @@ static void judge_slot(slot_inspection *inspection, size_t index)
     }
 }
 
-/* A reader may compare a key before this repair and open the .bin with the same number after it. So
- * no item may move to a number that may have had a different key. Several keys in one directory are
- * collisions of 64-bit hashes, which practically never happen; items that would have to move are
- * removed instead. */
+/* It is possible that a reader compares a key before this repair, and opens the .bin with the same
+ * number after the repair. So an item must not move to a number that might have had a different
+ * key. A directory has several keys only if 64-bit hashes collide, which practically never happens.
+ * In that case, items that would have to move are removed instead. */
 static void avoid_moves_between_keys(slot_inspection *inspection)
 {
     for (size_t i = 0; inspection->has_several_keys && i < inspection->directory->slot_count; i++) {

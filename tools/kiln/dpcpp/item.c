@@ -9,10 +9,11 @@
 #include "files.h"
 #include "std_hash.h"
 
-/* Longer texts of a key are not read. */
+/* Texts of a key that are longer than this are not read. */
 #define MAX_TEXT_BYTES 65536
 
-/* For each level of an image's path, the record of the key whose hash is the name of that level. */
+/* An image's path has a level for each record of its key. The level's name is the hash of that
+ * record. This array has the record for each level. */
 static const int record_of_level[] = {SRC_DEVICE, SRC_IMAGES, SRC_CONSTANTS, SRC_OPTIONS};
 #define LEVELS (sizeof record_of_level / sizeof record_of_level[0])
 
@@ -185,7 +186,7 @@ bool slots_have_same_key(int directory, const item_directory *in, const cache_sl
                          const cache_slot *b)
 {
     if (in->kind != ITEM_IMAGE) {
-        return true; /* the path is all that is known about the key */
+        return true; /* these items have no .src, so only the path is known about their keys */
     }
     open_file file_a, file_b;
     if (!open_slot_file(directory, a, SLOT_SRC, &file_a)) {

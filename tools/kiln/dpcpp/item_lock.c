@@ -10,7 +10,8 @@
 #include "../text/memory.h"
 #include "files.h"
 
-/* How often other processes may make and remove a lock while this one tries to take it. */
+/* While this process tries to take a lock, other processes might make and remove the lock again and
+ * again. This process gives up after this many times. */
 #define TRIES_MAX 8
 
 /* ---- one lock ---- */
@@ -21,7 +22,7 @@ static outcome close_with(int file, outcome result)
     return result;
 }
 
-/* Takes the system's lock on the file. On a file system without locks it always succeeds. */
+/* Takes the system's lock on the file. Always succeeds on a file system without locks. */
 static bool claim(int file)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -48,7 +49,8 @@ outcome lock_take_over(int directory, const char *name, const inspection_rules *
     struct stat opened;
     int file = openat(directory, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) {
-        /* A link, or a pipe without a reader: the runtime makes no such locks. */
+        /* The file is a link, a directory, or a pipe without a reader. The runtime makes no such
+         * locks. */
         return errno == ELOOP || errno == ENXIO || errno == EISDIR ? OUTCOME_IN_USE
                                                                    : OUTCOME_FAILED;
     }
@@ -58,7 +60,7 @@ outcome lock_take_over(int directory, const char *name, const inspection_rules *
     if (!is_stale(&opened, rules) || !claim(file)) {
         return close_with(file, OUTCOME_IN_USE);
     }
-    /* A process that had the lock may have removed the file since it was opened. */
+    /* A process that had the lock might have removed the file after this process opened it. */
     if (!is_still_named(directory, name, &opened)) {
         errno = ENOENT;
         return close_with(file, OUTCOME_FAILED);
@@ -73,7 +75,7 @@ static outcome make(int directory, const char *name, held_lock *ret_lock)
     if (file < 0) {
         return OUTCOME_FAILED;
     }
-    /* With a grace period of 0, another kiln process may have taken it over already. */
+    /* If the grace period is 0, a different kiln process might already have taken over the lock. */
     if (!claim(file)) {
         return close_with(file, OUTCOME_IN_USE);
     }
@@ -129,7 +131,7 @@ outcome item_locks_take(item_locks *locks, uint64_t number, const inspection_rul
     if (result != OUTCOME_DONE) {
         return result;
     }
-    /* Keeps only the first file open: there may be thousands of copies. */
+    /* Keeps only the first lock's file open, because there might be thousands of locks. */
     if (locks->count == 0) {
         locks->first_file = lock.file;
     } else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The items of a cache of the SYCL runtime, the most recently used first, with the contents of
- * their headers.
+ * Lists the items of a cache of the SYCL runtime, with the contents of their headers. The most
+ * recently used item is first.
  */
 #pragma once
 
@@ -33,5 +33,5 @@ const char *dpcpp_item_state(const dpcpp_item *item);
 /* Returns "image", "source" or "ir". */
 const char *dpcpp_item_kind(const dpcpp_item *item);
 
-/* Returns how many bytes all its files take on disk. */
+/* Returns how many bytes all files of the item take on disk. */
 uint64_t dpcpp_item_stored_size(const dpcpp_item *item);

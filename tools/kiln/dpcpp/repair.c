@@ -43,7 +43,7 @@ static bool remove_file(int directory, uint64_t number, slot_file file)
     return unlinkat(directory, name, 0) == 0 || errno == ENOENT;
 }
 
-/* Removes the key first: a reader that comes in between finds no key. */
+/* Removes the key first, so that a reader that looks at the slot meanwhile finds no key. */
 static bool remove_slot(int directory, const cache_slot *slot)
 {
     static const slot_file order[] = {SLOT_SRC, SLOT_BIN, SLOT_STAMP, SLOT_STAMP_LOCK};
@@ -55,7 +55,7 @@ static bool remove_slot(int directory, const cache_slot *slot)
     return true;
 }
 
-/* Moves the key last, for the same reason. */
+/* Moves the key last, so that a reader that looks at the new number meanwhile finds no key. */
 static bool move_slot(int directory, const cache_slot *slot, uint64_t place)
 {
     static const slot_file order[] = {SLOT_BIN, SLOT_STAMP, SLOT_SRC};
@@ -70,8 +70,9 @@ static bool move_slot(int directory, const cache_slot *slot, uint64_t place)
     return true;
 }
 
-/* Overwrites the number in place. A reader always finds a number, even during the write or after
- * this process was killed. It never finds an empty file, which would make programs crash. */
+/* Overwrites the number in the existing file. A reader always finds a number, even during the write
+ * or if this process is killed. It never finds an empty file, because that would make programs
+ * crash. */
 static bool write_number(int directory, const char *name, uint64_t number)
 {
     char text[32];
@@ -128,7 +129,8 @@ static bool apply_plan(int descriptor, const item_directory *directory, const in
 
 /* ---- a directory ---- */
 
-/* Returns whether any lock is held. If so, not even stale locks of the directory are touched. */
+/* Returns true if any lock is held. In that case, the repair does not even touch stale locks of the
+ * directory. */
 static bool is_in_use(const item_directory *directory, const inspection_rules *rules)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
@@ -141,7 +143,7 @@ static bool is_in_use(const item_directory *directory, const inspection_rules *r
     return false;
 }
 
-/* Locks each existing slot, and each number that a slot may move to. Locks number 0 before all
+/* Locks each existing slot, and each number that a slot might move to. Locks number 0 before all
  * others. */
 static outcome take_locks(const item_directory *directory, const inspection_rules *rules,
                           item_locks *locks)
@@ -158,8 +160,8 @@ static outcome take_locks(const item_directory *directory, const inspection_rule
     return result;
 }
 
-/* Ignores locks that this process holds. Returns false if there is a new slot that it has not
- * locked. */
+/* Marks the locks that this process holds as missing in @directory. Returns false if there is a new
+ * slot that this process has not locked. */
 static bool forget_own_locks(item_directory *directory, const item_locks *locks)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
@@ -184,7 +186,7 @@ static outcome repair_locked(int descriptor, item_directory *directory, const it
     inspect(descriptor, directory, rules, NULL, &plan);
     outcome result = OUTCOME_IN_USE;
     if (!plan.must_be_left && plan.has_foreign_keys) {
-        /* Stale locks may be removed if there are only whole items. */
+        /* Stale locks are removed only if all items are whole. */
         result = plan.has_work ? OUTCOME_IN_USE : OUTCOME_DONE;
     } else if (!plan.must_be_left) {
         result = apply_plan(descriptor, directory, &plan, repaired) ? OUTCOME_DONE : OUTCOME_FAILED;
@@ -218,7 +220,8 @@ outcome repair_directory(const cache_tree *tree, const item_directory *directory
     if (result == OUTCOME_DONE) {
         item_locks_free(&locks);
     } else {
-        item_locks_give_back(&locks); /* a stale lock may hide a half-written item */
+        item_locks_give_back(&locks); /* a stale lock might hide a half-written item, so all locks
+                                         stay */
     }
     restore_signals(&before);
     item_directory_clear(&now);
@@ -229,7 +232,7 @@ outcome repair_directory(const cache_tree *tree, const item_directory *directory
     return result;
 }
 
-/* Removes one empty directory. Returns false with errno. */
+/* Removes a single empty directory. Returns false with errno. */
 static bool remove_directory(const cache_tree *tree, const char *above, const char *name)
 {
     owned_descriptor parent = open_directory_below(tree->root, above);
@@ -265,7 +268,7 @@ outcome repair_root_lock(const cache_tree *tree, int which, const inspection_rul
     held_lock lock;
     outcome result = lock_take_over(tree->root, path, rules, &lock);
     if (result == OUTCOME_FAILED && errno == ENOENT) {
-        return OUTCOME_DONE; /* its owner has freed it */
+        return OUTCOME_DONE; /* the lock's owner has freed it */
     }
     if (result != OUTCOME_DONE) {
         return result;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Repairs a cache, under the runtime's own locks, so that programs may use it meanwhile.
+ * Repairs a cache, under the runtime's own locks, so that programs can use it meanwhile.
  */
 #pragma once
 
@@ -8,15 +8,15 @@
 
 typedef struct repair_counts {
     uint64_t removed;       /* items */
-    uint64_t removed_bytes; /* sizes of their .bin and .src */
+    uint64_t removed_bytes; /* sum of the sizes of their .bin and .src files */
 } repair_counts;
 
 /* Locks a directory, examines it again and does what the plan says. Removes the directory if it is
- * then empty. Adds to @repaired. */
+ * empty after that. Adds what was repaired to @repaired. */
 outcome repair_directory(const cache_tree *tree, const item_directory *directory,
                          const inspection_rules *rules, repair_counts *repaired);
 
-/* Removes an empty directory, and those above it that become empty. */
+/* Removes an empty directory, and all directories above it that become empty. */
 outcome repair_empty_directory(const cache_tree *tree, const char *path);
 
 /* Removes one of the locks at the root, if it is stale. */

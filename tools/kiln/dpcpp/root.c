@@ -14,7 +14,8 @@
 
 #define DEFAULT_GRACE_S 600
 
-/* Returns the runtime's own directory, which the caller frees; NULL if it has none. */
+/* Returns the path of the directory where the runtime keeps its cache; the caller frees it. NULL if
+ * the runtime has no such directory. */
 static char *default_path(void)
 {
     static const char *const variables[][2] = {

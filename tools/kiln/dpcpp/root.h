@@ -7,10 +7,10 @@
 #include "dpcpp.h"
 #include "inspect.h"
 
-/* Reads the cache that the request names. A cache that does not exist is reported, and the returned
- * tree is empty. Ends the tool if the request is wrong or the cache cannot be read. */
+/* Reads the cache that the request names. If the cache does not exist, reports this and returns an
+ * empty tree. Ends the tool if the request is wrong or the cache cannot be read. */
 cache_tree root_read(const dpcpp_request *request);
 
-/* Returns rules with the current time and the requested grace period, by default ten minutes. Ends
- * the tool if @grace is not a number. */
+/* Returns rules with the current time and the requested grace period. If @grace is NULL, the grace
+ * period is ten minutes. Ends the tool if @grace is not a number. */
 inspection_rules rules_read(const dpcpp_request *request, const char *grace);

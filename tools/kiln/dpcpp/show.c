@@ -86,7 +86,7 @@ static bool copy(const byte_source *source, uint64_t offset, uint64_t size, cons
     return true;
 }
 
-/* @path  of the file to write; "-": stdout */
+/* @path  the path of the file to write; "-" is stdout */
 static int extract_part(const cache_tree *tree, const dpcpp_item *item, slot_file which,
                         uint64_t offset, uint64_t size, const char *path)
 {
@@ -147,7 +147,7 @@ static const char *image_format(const cache_tree *tree, const dpcpp_item *item)
     return format_of(tree, item, SLOT_SRC, images->offset, images->size);
 }
 
-/* A number that is not known is 0. */
+/* Prints 0 for a number that is not known. */
 static void print_json(const cache_tree *tree, const dpcpp_item *item)
 {
     const slot_item *content = &item->item;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A .src file, which is the key of an item: four records, each a u64 length and its bytes. The
- * names of the four directories above the item are the records' hashes.
+ * A .src file, which is the key of an item. It consists of four records; each is a u64 length and
+ * the record's bytes. The hashes of the records are the names of the four directories above the
+ * item.
  */
 #pragma once
 
@@ -18,8 +19,8 @@ typedef struct src_file {
     src_record records[SRC_RECORDS];
 } src_file;
 
-/* Reads the lengths, and leaves the hashes 0. Returns NULL if the lengths add up to the file's
- * size; otherwise what is wrong with the file. */
+/* Reads the lengths, and sets the hashes to 0. Returns NULL if the lengths add up to the file's
+ * size. Otherwise returns what is wrong with the file. */
 const char *src_file_parse(const byte_source *source, src_file *ret_src);
 
 /* Reads the whole file and sets the hashes. Returns false if it can no longer be read. */

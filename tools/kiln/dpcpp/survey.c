@@ -34,8 +34,8 @@ static void add_items(tree_survey *survey, const item_directory *directory,
     }
 }
 
-/* An item that was being written when the names were read may be whole by now, or have a lock that
- * was not seen. So a directory that seems damaged is examined twice. */
+/* While the names were read, a program might have been writing an item. This item might be whole by
+ * now, or have a lock that was not seen. So a directory that seems damaged is examined twice. */
 static void inspect_twice(int descriptor, item_directory *directory, const inspection_rules *rules,
                           dpcpp_findings *findings, inspection_plan *ret_plan)
 {
@@ -84,7 +84,8 @@ static void survey_list(tree_survey *survey, const path_list *list, finding_kind
     }
 }
 
-/* Only an old empty directory is a leftover: a program that creates one needs it a moment later. */
+/* Only an empty directory that is old is a leftover, because a program that creates a directory
+ * needs it a moment later. */
 static void survey_empty(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey)
 {
     for (size_t i = 0; i < tree->empty.count; i++) {
@@ -134,8 +135,8 @@ static size_facts read_size(const cache_tree *tree)
     return facts;
 }
 
-/* A program that wrote an item takes the lock and counts the item a moment later. So a wrong number
- * is read again, and reported only if nothing has changed and the lock is not held. */
+/* A program that has written an item takes the lock and counts the item a moment later. So a wrong
+ * number is read again. It is reported only if nothing has changed and the lock is not held. */
 static bool is_settled(const cache_tree *tree, const inspection_rules *rules,
                        const size_facts *facts)
 {
@@ -250,8 +251,9 @@ static bool are_one(item_owner a, item_owner b)
     return a.kind == b.kind && a.index == b.index;
 }
 
-/* Returns whether the items prove the format. Empty files in the runtime's folders prove it too,
- * unless there are strange items: a power failure can leave a cache in that state. */
+/* Returns true if the items prove that the directory is a cache of this format. Empty files in the
+ * runtime's folders prove this too, because a power failure can leave a cache with such files. They
+ * prove nothing if there are strange items. */
 static bool proves_format(const tree_survey *survey)
 {
     const size_t *evidence = survey->evidence;
@@ -259,8 +261,8 @@ static bool proves_format(const tree_survey *survey)
            (evidence[EVIDENCE_EMPTY] > 0 && evidence[EVIDENCE_STRANGE] == 0);
 }
 
-/* Returns whether repairing a finding of this owner needs proof that the directory is a cache. An
- * empty lock at the root with the runtime's name needs no proof. */
+/* Returns true if findings of this owner must not be repaired without proof that the directory is a
+ * cache. Only an empty lock at the root with the runtime's name needs no proof. */
 static bool needs_proof(item_owner owner)
 {
     return owner.kind != OWNER_ROOT_LOCK;
@@ -273,7 +275,7 @@ bool survey_repair(const cache_tree *tree, const inspection_rules *rules, tree_s
     item_owner last = {.kind = OWNER_NONE};
     for (size_t i = 0; i < survey->findings.count; i++) {
         const dpcpp_finding *finding = &survey->findings.items[i];
-        /* The findings of one owner are contiguous. */
+        /* All findings of one owner follow each other in the list. */
         if (finding_class_of(finding) == CLASS_LEFT || finding->is_repaired ||
             are_one(finding->owner, last)) {
             continue;

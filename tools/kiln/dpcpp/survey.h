@@ -17,9 +17,8 @@ typedef struct tree_survey {
     dpcpp_findings findings;
     surveyed_item *items;
     size_t item_count, item_capacity;
-    size_t checked;             /* items, including damaged ones */
-    size_t evidence[EVIDENCES]; /* for each kind of evidence of the format, how many items there
-                                   are */
+    size_t checked;             /* number of items, including damaged items */
+    size_t evidence[EVIDENCES]; /* the number of items with each kind of evidence of the format */
 } tree_survey;
 
 /* Reads everything in a tree. Directories that seem damaged are read again. */
@@ -27,10 +26,10 @@ void survey_make(cache_tree *tree, const inspection_rules *rules, tree_survey *r
 
 void survey_free(tree_survey *survey);
 
-/* Repairs what was found, except what is in use. Reports each repair that was not made, and returns
- * false if one failed. If nothing proves that this is a cache of the format, removes only locks at
- * the root, since names alone do not distinguish a cache from a user's own files or from a later
- * format. */
+/* Repairs what was found, except what is in use. Reports each repair that was not made. Returns
+ * false if a repair failed. If nothing proves that this is a cache of this format, removes only
+ * locks at the root. The names alone are not enough, because a user's own files or a later format
+ * could have the same names. */
 bool survey_repair(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey,
                    repair_counts *repaired);
 
@@ -41,5 +40,5 @@ bool repair_report(outcome result, const char *path);
 json_t *survey_to_json(const cache_tree *tree, const tree_survey *survey,
                        const repair_counts *repaired);
 
-/* Returns how many problems remain, such as damaged items and abandoned locks. */
+/* Returns the number of remaining problems, such as damaged items and abandoned locks. */
 size_t survey_problems(const tree_survey *survey);

@@ -59,7 +59,8 @@ static bool is_self_or_parent(const char *name)
 
 static bool read_names(int descriptor, path_list *ret_names)
 {
-    /* Opens the directory again: the stream closes its descriptor, and starts at the beginning. */
+    /* Opens the directory again, because the stream closes the descriptor that it reads from, and
+     * must start at the beginning. */
     int own = open_directory_below(descriptor, "");
     DIR *stream = own < 0 ? NULL : fdopendir(own);
     if (stream == NULL) {
@@ -112,7 +113,7 @@ static int by_number(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-/* Returns whether a directory of this kind may contain a file of this name. */
+/* Returns true if the format has such a file in a directory of this kind. */
 static bool is_of_kind(item_kind kind, uint64_t number, slot_file file)
 {
     return (number == SLOT_IR) == (kind == ITEM_IR) && (file != SLOT_SRC || kind == ITEM_IMAGE);
@@ -190,7 +191,7 @@ typedef struct tree_place {
     int descriptor;
     const char *path;
     item_kind kind;
-    int depth; /* how many of the hashes are set */
+    int depth; /* the number of hashes that are set */
     uint64_t hashes[4];
 } tree_place;
 
@@ -306,8 +307,8 @@ static void read_root_files(cache_tree *tree)
 {
     tree->files[ROOT_SIZE].path = must(strdup(SIZE_NAME));
     tree->files[ROOT_SIZE_LOCK].path = must(strdup(SIZE_NAME ".lock"));
-    /* The runtime appends the lock's name to the root's name, so this lock is beside the root, or
-     * in the root if the root was given with a final slash. */
+    /* The runtime appends the lock's name to the root's name, so this lock is beside the root. If
+     * the root was given with a final slash, the lock is in the root. */
     tree->files[ROOT_EVICTION_LOCK].path = text_of("%s%s", tree->path, EVICTION_LOCK_NAME);
     tree->files[ROOT_EVICTION_LOCK_INSIDE].path = must(strdup(EVICTION_LOCK_NAME));
     for (int i = 0; i < ROOT_FILES; i++) {
@@ -325,7 +326,7 @@ bool tree_read(const char *path, cache_tree *ret_tree)
     for (size_t length = strlen(path); length > 1 && tree.path[length - 1] == '/'; length--) {
         tree.path[length - 1] = '\0';
     }
-    /* The user's path may be a link. Below it, links are not followed. */
+    /* The path that the user gives is allowed to be a link. Below it, links are not followed. */
     tree.root = open(tree.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (tree.root < 0 && errno != ENOENT) {
         tree_free(&tree);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files of a cache of the SYCL runtime: its directories of items with the files of each slot,
+ * Lists what a cache of the SYCL runtime contains: directories of items, the files of each slot,
  * and everything else. Only names, sizes and times are read; no file is opened.
  */
 #pragma once
@@ -34,9 +34,9 @@ typedef struct cache_slot {
 typedef struct item_directory {
     char *path; /* relative to the root */
     item_kind kind;
-    uint64_t
-        levels[4]; /* the numbers in its path; for an image: device, images, constants, options */
-    cache_slot *slots; /* sorted by number */
+    uint64_t levels[4]; /* the numbers in its path; for an image, they are device, images,
+                           constants, options */
+    cache_slot *slots;  /* sorted by number */
     size_t slot_count, slot_capacity;
 } item_directory;
 
@@ -58,7 +58,7 @@ typedef struct cache_tree {
     int root;   /* descriptor; -1: there is no such directory */
     item_directory *directories;
     size_t directory_count, directory_capacity;
-    path_list others;     /* not of this format; includes symbolic links */
+    path_list others;     /* what is not of this format, including symbolic links */
     path_list unreadable; /* directories */
     path_list empty;      /* empty directories */
     root_file files[ROOT_FILES];
@@ -72,7 +72,7 @@ bool tree_read(const char *path, cache_tree *ret_tree);
 void tree_free(cache_tree *tree);
 
 /* Reads the slots of one directory again, through its descriptor. @others receives the names that
- * are not of the format, or is NULL. Returns false if the directory cannot be read. */
+ * are not of the format; it can be NULL. Returns false if the directory cannot be read. */
 bool item_directory_read(int descriptor, item_directory *directory, path_list *others);
 
 /* Frees the contents. */
@@ -81,10 +81,10 @@ void item_directory_clear(item_directory *directory);
 /* Returns "<path>/<n>", the name of an item; the caller frees it. */
 char *slot_path(const item_directory *directory, const cache_slot *slot);
 
-/* Returns whether the slot has more than locks and stamps. */
+/* Returns true if the slot has other files than locks and stamps. */
 bool slot_has_content(const cache_slot *slot);
 
-/* Returns the size of its .bin and .src, as the runtime counts it. */
+/* Returns the size of the slot's .bin and .src, which the runtime counts as the item's size. */
 uint64_t slot_size(const cache_slot *slot);
 
 /* Returns the size of all items, which cache_size.txt should contain. */

@@ -19,7 +19,7 @@ typedef struct trim_limits {
     uint64_t max_age_s; /* 0: no limit */
 } trim_limits;
 
-/* What is removed: the cutoff item, and all items that were last used before it. */
+/* The items to remove, which are the cutoff item and all items that were last used before it. */
 typedef struct trim_choice {
     slot_use cutoff;
     size_t items; /* 0: nothing is removed */
@@ -48,7 +48,7 @@ static int last_used_first(const void *left, const void *right)
     return use_compare(&a->use, &b->use);
 }
 
-/* Items that were last used before this time are too old. */
+/* Returns a time. Items that were last used before this time are too old. */
 static uint64_t oldest_allowed_ns(const trim_limits *limits, const inspection_rules *rules)
 {
     uint64_t now_s = (uint64_t)rules->now_s;

@@ -15,13 +15,14 @@
 #include "../text/output.h"
 #include "../text/table.h"
 
-/* How many files of a result are listed as text; JSON lists all. */
+/* The maximum number of files that are listed for a result in the text output. The JSON output
+ * lists all files. */
 enum { LISTED_MAX = 10 };
 
 /* ---- reading ---- */
 
-/* Returns whether the result already has a changed read of the same path. A compiler may look up a
- * path in several ways, and the answer to each can change. */
+/* Returns true if the result already has a read of the same path whose answer has changed. A
+ * compiler can look up a path in several ways, and the answer to each look-up can change. */
 static bool has_changed_path(const input_files_result *result, const kiln_read *like)
 {
     bool has = false;
@@ -89,8 +90,8 @@ static bool is_folder_of_result(const kiln_read *read)
 }
 
 /* Returns the first read whose state is @now. If @is_folder is true, considers only reads that name
- * the only folder in which the result is valid; otherwise only reads of paths. NULL if there is
- * none. */
+ * the only folder in which the result is valid. If it is false, considers only reads of paths.
+ * Returns NULL if there is no such read. */
 static const kiln_read *find_first(const input_files_result *result, kiln_status now,
                                    bool is_folder)
 {
@@ -110,7 +111,7 @@ static char *folder_state(const kiln_read *folder)
                    folder->path);
 }
 
-/* Returns what happened to a path that has changed. */
+/* Returns a word for what happened to a path that has changed. */
 static const char *name_change(const kiln_read *read)
 {
     return read->found == KILN_FOUND_NOTHING       ? "appeared"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that an entry of OpenCL or NVRTC was made from, for each of its results, and whether
- * they have changed. The newest result is first.
+ * Finds the files that an entry of OpenCL or NVRTC was made from, separately for each of its
+ * results. Also finds out which of these files have changed. The newest result is first.
  */
 #pragma once
 
@@ -14,8 +14,8 @@
 typedef struct input_files_result {
     kiln_read *reads;
     size_t count, capacity;
-    size_t changed; /* paths that have changed */
-    size_t unknown; /* files that can't be looked up here */
+    size_t changed; /* number of paths that have changed */
+    size_t unknown; /* number of files that this process can't look up */
 } input_files_result;
 
 typedef struct input_files_reading {
@@ -30,11 +30,12 @@ void input_files_free(input_files_reading *made);
 /* Returns the state of one result, such as "/a/b.h has changed"; the caller frees it. */
 char *input_files_state(const input_files_result *result);
 
-/* Prints where relative paths were looked up, if any of those files has changed. */
+/* Prints the folder in which relative paths were looked up, if any file with a relative path has
+ * changed. */
 void input_files_print_place(const input_files_reading *made);
 
-/* Prints all results, each with some of its files; those that have changed come first. */
+/* Prints all results, each with some of its files; files that have changed come first. */
 void input_files_print(const input_files_reading *made);
 
-/* Returns a list of the results. @all: includes files that are unchanged. */
+/* Returns a list of the results. If @all is true, the list includes files that have not changed. */
 json_t *input_files_to_json(const input_files_reading *made, bool all);

@@ -9,7 +9,7 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 
-/* Tables do not show longer values. */
+/* Tables show no texts or other values that are longer than these. */
 #define INLINE_TEXT_MAX 100
 #define INLINE_BYTES_MAX 32
 #define PART_DIGEST_SIZE 32

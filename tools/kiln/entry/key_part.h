@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One part of a key, for people and as JSON.
+ * Shows one part of a key as text or as JSON.
  */
 #pragma once
 
@@ -9,15 +9,17 @@
 
 #include <kiln/key.h>
 
-/* Returns whether the part is text, which may have several lines. A stripped part is not. */
+/* Returns true if the part is text, which can have several lines. Returns false for a stripped
+ * part. */
 bool key_part_is_text(const kiln_key_part *part);
 
-/* Returns whether the part is a text that key_part_value returns in full. */
+/* Returns true if the part is text, and short enough for key_part_value to return it in full. */
 bool key_part_is_short(const kiln_key_part *part);
 
-/* Returns a short text for tables: the value in full if it is short. The caller frees it. */
+/* Returns a text for tables, which contains the whole value only if that is short. The caller frees
+ * it. */
 char *key_part_value(const kiln_key_part *part);
 
-/* Returns the part's name and size, and its value as text, hex or blake2b. More than 32 bytes that
- * are not text have no value. */
+/* Returns an object with the part's name, size and value. The value is text, hex or blake2b. A part
+ * of more than 32 bytes that is not text has no value. */
 json_t *key_part_to_json(const kiln_key_part *part);

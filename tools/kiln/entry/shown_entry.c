@@ -19,8 +19,8 @@ static void add_size(struct libscols_table *table, const char *name, uint64_t by
     table_add_fact(table, name, format_size(bytes, text));
 }
 
-/* Shows the signer that the entry names. The signature has been checked only if the entry was read
- * from a server. */
+/* Shows the signer that the entry names. The signature was checked only if the entry came from a
+ * server. */
 static void add_signer(struct libscols_table *table, const kiln_entry *entry)
 {
     kiln_signature signature = {.struct_size = sizeof signature};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One entry, for people and as JSON: where it came from and its key.
+ * Shows an entry's origin and key, as text or as JSON.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "../store/listing.h"
 
-/* @entry  the item's entry, verified */
+/* @entry  the item's entry, which has been verified */
 void entry_print(const listed_item *item, const kiln_entry *entry);
 
 json_t *entry_to_json(const listed_item *item, const kiln_entry *entry);

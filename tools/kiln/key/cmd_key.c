@@ -39,7 +39,7 @@ static _Noreturn void fail(const kiln_error *error, kiln_status status)
     end_tool(exit_code_of(status));
 }
 
-/* Returns a path; ends the tool if nothing says where it is. */
+/* Returns @path. Ends the tool if @path is NULL, because nothing says where the file is. */
 static const char *known_path(const char *path)
 {
     if (path == NULL) {
@@ -103,7 +103,8 @@ static void print_all(const key_ring *ring, bool json)
     }
 }
 
-/* Prints what was changed, or the public key itself, in the form that other commands accept. */
+/* Prints what was changed, or only the public key. The key is printed in the form that other
+ * commands accept. */
 static void print_one(const kiln_public_key *key, key_state state, const char *path, bool json)
 {
     owned char *file = must(strdup(path));

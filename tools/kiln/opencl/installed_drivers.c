@@ -14,19 +14,19 @@
 #define PART_DIGEST_SIZE 32
 #define DEVICES_MAX 64
 
-/* By default, a store records an entry's use at most once in this interval, so the last use may
+/* By default, a store records uses of an entry at most once in this interval. So the last use can
  * have been this much later than the recorded time. */
 #define STAMP_INTERVAL_S 3600
 
 /* A part as it is in keys: complete or stripped. */
 typedef struct known_part {
-    kiln_key *whole, *stripped; /* two keys that contain only this part */
+    kiln_key *whole, *stripped; /* two keys, each of which contains only this part */
 } known_part;
 
 typedef struct known_driver {
     known_part platform;
     int64_t installed_s; /* when its library was installed; or OPENCL_INSTALLED_UNKNOWN */
-    known_part *files;   /* none: the driver's files are not known */
+    known_part *files;   /* empty: the driver's files are not known */
     size_t file_count, file_capacity;
     known_part *devices; /* their names */
     size_t device_count;
@@ -186,7 +186,7 @@ static bool key_has_all_files(const kiln_key *key, const known_driver *driver)
     return true;
 }
 
-/* Returns true also if the key names no device. */
+/* Also returns true if the key names no device. */
 static bool has_device_of(const known_driver *driver, const kiln_key *key)
 {
     for (size_t i = 0; i < driver->device_count; i++) {
@@ -209,8 +209,7 @@ bool installed_drivers_fit(const installed_drivers *drivers, const kiln_key *key
     return !key_names(key, "platform.name");
 }
 
-/* Returns whether the entry may have been used since the driver was installed; true if that is
- * unknown. */
+/* Returns false only if the entry was certainly not used after the driver was installed. */
 static bool may_be_used_since_installed(const known_driver *driver, int64_t last_used_s)
 {
     return driver->installed_s == OPENCL_INSTALLED_UNKNOWN ||

@@ -13,7 +13,7 @@
 
 /* A library that is loaded into the user's programs. */
 typedef struct layer_place {
-    const char *in_build[2]; /* in the build folder, relative to the tool's folder */
+    const char *in_build[2]; /* places in the build folder, relative to the tool's folder */
     const char *installed;
     const char *list; /* the variable that names the library */
 } layer_place;
@@ -32,8 +32,8 @@ static const layer_place nvrtc_place = {
     .list = "LD_AUDIT",
 };
 
-/* Returns the folder of this program with a final slash, which the caller frees; NULL without
- * /proc. */
+/* Returns the path of this program's folder, with a final slash. The caller frees it. NULL if there
+ * is no /proc. */
 static char *own_folder(void)
 {
     char path[PATH_MAX];
@@ -67,8 +67,8 @@ char *library_reason_against(const char *path, const char *list)
     return NULL;
 }
 
-/* Returns the first place in the build folder that exists; the caller frees it. NULL if none
- * exists. */
+/* Returns the first of the layer's places in the build folder at which there is a file; the caller
+ * frees it. NULL if there is no such file. */
 static char *place_in_build(const layer_place *place)
 {
     owned char *folder = own_folder();
@@ -96,7 +96,8 @@ char *layer_find(char **ret_path)
     return find(&opencl_place, ret_path);
 }
 
-/* Returns why the layer, which the audit library loads from its own folder, may not be loaded. */
+/* Returns why the layer must not be loaded, or NULL. The audit library loads this layer from its
+ * own folder. */
 static char *reason_against_layer_of(const char *audit_path)
 {
     const char *slash = strrchr(audit_path, '/');

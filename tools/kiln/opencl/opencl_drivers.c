@@ -38,7 +38,7 @@ static void add_listed(opencl_drivers *drivers, const char *libraries)
     }
 }
 
-/* Loaders read only the first line. */
+/* Reads only the first line of the file, as loaders do. */
 static void add_named_in_file(opencl_drivers *drivers, const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -89,7 +89,8 @@ void opencl_drivers_done(opencl_drivers *drivers)
 
 /* ---- removing duplicates ---- */
 
-/* Returns the length of the part of a library's name that all its versions share. */
+/* Returns the length of the first part of a library's name, which is the same in all versions of
+ * the library. */
 static size_t stem_length(const char *library)
 {
     const char *end = strstr(library, ".so");
@@ -102,9 +103,9 @@ static const char *base_of(const char *library)
     return slash == NULL ? library : slash + 1;
 }
 
-/* Returns whether two names lead to the same library, whose platform would otherwise be listed
- * twice. Loads the libraries only if their names do not decide this. The libraries stay loaded,
- * since some cannot be closed safely. */
+/* Returns true if two names lead to the same library. The library's platform would otherwise be
+ * listed twice. Loads the libraries only if their names are not enough to find this out. The
+ * libraries stay loaded, since some cannot be closed safely. */
 static bool is_same_library(const char *one, const char *other)
 {
     if (strcmp(one, other) == 0) {
@@ -198,8 +199,9 @@ static bool is_folder(const char *path)
     return lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* Makes the folder in one step, so that other processes may make the same folder at the same time.
- * Returns NULL if the folder exists afterwards; otherwise the reason, which the caller frees. */
+/* Makes the folder in one atomic step, so that other processes can make the same folder at the same
+ * time. Returns NULL if the folder exists after that. Otherwise returns the reason, which the
+ * caller frees. */
 static char *make_folder(const char *folder, const char *parent, const opencl_drivers *drivers)
 {
     if (is_folder(folder)) {

@@ -62,6 +62,7 @@ int64_t opencl_installed_s(cl_platform_id platform)
     memcpy(&address, &table->clGetPlatformInfo, sizeof address);
     const bool is_known = dladdr(address, &where) != 0 && where.dli_fname != NULL &&
                           stat(where.dli_fname, &library) == 0;
-    /* Not the modification time: installers set that to an earlier one. */
+    /* This is the time of the last status change, because installers set the modification time to
+     * an earlier time. */
     return is_known ? library.st_ctim.tv_sec : OPENCL_INSTALLED_UNKNOWN;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OpenCL as a program gets it: the loader with all drivers that it finds.
+ * Loads OpenCL as a program gets it, which is the loader with all drivers that it finds.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #define OPENCL_PLATFORMS_MAX 64
 #define OPENCL_TEXT_SIZE 1024
 
-/* The functions of the loader that the tool calls, under their own names. */
+/* The functions of the loader that the tool calls. Each member has the name of its function. */
 typedef struct opencl_functions {
     void *library;
     cl_int (*clGetPlatformIDs)(cl_uint, cl_platform_id *, cl_uint *);
@@ -24,17 +24,17 @@ typedef struct opencl_functions {
     void *(*clGetExtensionFunctionAddress)(const char *);
 } opencl_functions;
 
-/* Loads OpenCL, which stays loaded until the tool ends. If that fails, returns false and the
- * reason, which the caller frees.
+/* Loads OpenCL, which stays loaded until the tool ends. If it cannot be loaded, returns false and
+ * stores the reason. The caller frees the reason.
  *
  * @library  OPENCL_LIBRARY, or a loader's file */
 bool opencl_load(const char *library, opencl_functions *ret_opencl, char **ret_why);
 
 /* @ret_platforms  has room for OPENCL_PLATFORMS_MAX
- * Returns how many there are; 0 also if the loader fails. */
+ * Returns the number of platforms. Also returns 0 if the loader fails. */
 cl_uint opencl_platforms(const opencl_functions *opencl, cl_platform_id *ret_platforms);
 
-/* @ret_text  has room for OPENCL_TEXT_SIZE bytes; "" if the result is false */
+/* @ret_text  has room for OPENCL_TEXT_SIZE bytes; set to "" if the function returns false */
 bool opencl_platform_text(const opencl_functions *opencl, cl_platform_id platform,
                           cl_platform_info name, char *ret_text);
 

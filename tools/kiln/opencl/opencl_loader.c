@@ -17,10 +17,11 @@
 #include "layer_variables.h"
 #include "opencl_library.h"
 
-/* Loaders that read the variable contain its name. */
+/* A loader that reads this variable contains the variable's name. */
 static const char layers_variable[] = "OPENCL_LAYERS";
 
-/* The prefix of the versions of loaders' functions, such as "OPENCL_3.0". */
+/* The prefix of the symbol versions of a loader's functions. A version is, for example,
+ * "OPENCL_3.0". */
 static const char version_prefix[] = "OPENCL_";
 
 #define VERSION_LENGTH_MAX 15
@@ -109,7 +110,7 @@ bool opencl_loader_supports_layers(const char *path)
     return opencl_loader_reads(path, layers_variable);
 }
 
-/* Returns whether @candidate has each version that @found has. */
+/* Returns true if @candidate has each symbol version that @found has. */
 static bool has_versions_of(const library_image *candidate, const library_image *found)
 {
     const size_t length = strlen(version_prefix);
@@ -134,8 +135,8 @@ static bool can_replace(const library_image *candidate, const library_image *fou
            has_versions_of(candidate, found);
 }
 
-/* Returns whether a loader can be used: other users cannot write to it, so it may be loaded into
- * the user's programs, and it can replace @found. */
+/* Returns true if a loader can be used. It must be able to replace @found. Other users must not be
+ * able to write to it, because it is loaded into the user's programs. */
 static bool is_usable(const char *candidate, const library_image *found)
 {
     owned char *why = library_reason_against(candidate, "LD_LIBRARY_PATH");

@@ -19,13 +19,13 @@
 #define NO_CACHES                                                                                  \
     "there is no folder for caches: neither XDG_CACHE_HOME nor HOME is an absolute path"
 
-/* Characters that cannot be in a folder of LD_LIBRARY_PATH. */
+/* Characters that cannot be in the name of a folder in LD_LIBRARY_PATH. */
 #define UNLISTED ":;$"
 
 /* ---- the folder ---- */
 
-/* Returns the user's folder for caches, which the caller frees; NULL if the environment names
- * none. */
+/* Returns the path of the user's folder for caches; the caller frees it. NULL if the environment
+ * does not name a folder. */
 static char *cache_home(void)
 {
     const char *caches = getenv("XDG_CACHE_HOME");
@@ -36,8 +36,8 @@ static char *cache_home(void)
     return home != NULL && home[0] == '/' ? text_of("%s/.cache", home) : NULL;
 }
 
-/* Returns the reason if users other than this one can write to a folder, or if LD_LIBRARY_PATH
- * can't contain its name; the caller frees the reason. NULL if there is none. */
+/* Returns the reason why a folder cannot be used: other users can write to it, or LD_LIBRARY_PATH
+ * can't contain its name. The caller frees the reason. NULL if the folder can be used. */
 static char *reason_against_folder(const char *folder)
 {
     struct stat status;
@@ -61,7 +61,7 @@ static bool is_link_to(const char *link, const char *loader)
     return target != NULL && strcmp(target, loader) == 0;
 }
 
-/* Other processes may make the same link at the same time; the last link stays. */
+/* If other processes make the same link at the same time, the link that was made last stays. */
 static bool make_link(const char *folder, const char *link, const char *loader)
 {
     owned char *temporary = text_of("%s/.%ld", folder, (long)getpid());
@@ -75,8 +75,8 @@ static bool make_link(const char *folder, const char *link, const char *loader)
     return is_made;
 }
 
-/* Returns why the folder could not be used, without creating anything; the caller frees the text.
- * NULL if the folder could be used. The folder and the folder for caches may be missing. */
+/* Returns why the folder could not be used; the caller frees the text. NULL if the folder could be
+ * used. Does not create anything. The folder and the folder for caches need not exist. */
 static char *reason_against_making(const char *folder, const char *caches)
 {
     struct stat status;
@@ -90,8 +90,8 @@ static char *reason_against_making(const char *folder, const char *caches)
     return can_be_made ? NULL : text_of("%s: %s", folder, strerror(errno));
 }
 
-/* Creates the folder if it is missing. Returns its path, or NULL with the reason; the caller frees
- * both. */
+/* Creates the folder if it is missing. Returns the folder's path. If this fails, returns NULL and
+ * stores the reason. The caller frees the path or the reason. */
 static char *own_folder(char **ret_why)
 {
     owned char *caches = cache_home();
@@ -110,8 +110,8 @@ static char *own_folder(char **ret_why)
     return folder;
 }
 
-/* Makes the link if it is missing. Returns why that failed, which the caller frees; NULL if the
- * link exists. */
+/* Makes the link if it is missing. If this fails, returns the reason, which the caller frees. NULL
+ * if the link exists. */
 static char *put_link(const char *folder, const char *loader)
 {
     owned char *link = text_of("%s/" OPENCL_LIBRARY, folder);

@@ -40,16 +40,17 @@ static sigset_t watched_signals(void)
     return signals;
 }
 
-/* The signal state that this process inherited, and that it must pass on to the program. */
+/* The signal state that this process inherited. The program must get the same state. */
 typedef struct inherited_signals {
     sigset_t mask;
     struct sigaction child_action;
 } inherited_signals;
 
-/* Blocks the signals, so that they wait until sigwaitinfo takes them. */
+/* Blocks the signals, so that they stay pending until sigwaitinfo accepts them. */
 static void hold_signals(const sigset_t *signals, inherited_signals *ret_inherited)
 {
-    /* With an inherited SIG_IGN, the child's status would be lost. */
+    /* Sets the default action, because the child's status would be lost if this process had
+     * inherited SIG_IGN. */
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigaction(SIGCHLD, &by_default, &ret_inherited->child_action);
     sigprocmask(SIG_BLOCK, signals, &ret_inherited->mask);
@@ -62,11 +63,12 @@ static void start_program(char **arguments, const inherited_signals *inherited, 
     execvp(arguments[0], arguments);
     int error = errno;
     ssize_t written = write(failure_pipe, &error, sizeof error);
-    (void)written; /* the exit status reports it too */
+    (void)written; /* if the write failed, the exit status still reports the failure */
     _exit(EXIT_NOT_EXECUTABLE);
 }
 
-/* Returns the errno of a failed start; 0 when the program runs, since exec closes the pipe. */
+/* Returns the errno if the program could not be started. Returns 0 once the program runs, because
+ * exec closes the pipe. */
 static int read_failure(int failure_pipe)
 {
     int error = 0;
@@ -77,7 +79,7 @@ static int read_failure(int failure_pipe)
     return count == (ssize_t)sizeof error ? error : 0;
 }
 
-/* Returns true when the program has ended. */
+/* Returns true if the program has ended. */
 static bool take_status(pid_t program, int *ret_wait_status)
 {
     int status;
@@ -86,15 +88,15 @@ static bool take_status(pid_t program, int *ret_wait_status)
             *ret_wait_status = status;
             return true;
         }
-        /* Stops until another process continues this one. The SIGCONT is blocked, and forwarded
-         * afterwards. */
+        /* Stops this process until it gets a SIGCONT, which is blocked, and forwarded later. */
         raise(SIGSTOP);
     }
     return false;
 }
 
-/* Returns whether a process other than the program sent the signal to this process. The
- * kernel's own signals, such as a terminal's, go to the whole process group. */
+/* Returns true if a process other than the program sent the signal to this process. Returns false
+ * for signals from the kernel, such as those of a terminal, because they go to the whole process
+ * group. */
 static bool was_sent_here(const siginfo_t *info, pid_t program)
 {
     return info->si_code <= 0 && info->si_pid != program;
@@ -155,7 +157,8 @@ int program_run(char **arguments, int *ret_wait_status)
 
 static void die_by(int number)
 {
-    prctl(PR_SET_DUMPABLE, 0); /* the program has already dumped core, if it should */
+    prctl(PR_SET_DUMPABLE, 0); /* do not dump core here, because the program has already done so if
+                                  it had to */
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigaction(number, &by_default, NULL);
     sigset_t signals;

@@ -4,16 +4,16 @@
  */
 #pragma once
 
-/* Replaces this process with the program. Returns only if the program could not be started: reports
- * that, and returns the exit code. */
+/* Replaces this process with the program. Returns only if the program could not be started. In that
+ * case, reports the error and returns the exit code. */
 int program_replace(char **arguments);
 
 /* Runs a program and waits until it ends. The program shares this process's terminal and process
- * group, so signals from the terminal reach both. Signals sent to this process alone are forwarded.
- * When the program stops, this process stops too.
+ * group, so signals from the terminal reach both processes. Signals that were sent only to this
+ * process are forwarded to the program. When the program stops, this process stops too.
  *
- * @ret_wait_status  [out] as from waitpid
- * Returns 0. If the program could not be started, reports that and returns the exit code. */
+ * @ret_wait_status  [out] the status that waitpid stored
+ * Returns 0. If the program could not be started, reports the error and returns the exit code. */
 int program_run(char **arguments, int *ret_wait_status);
 
 /* Ends this process with the signal that ended the program, or returns the program's exit status.

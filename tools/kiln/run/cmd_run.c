@@ -40,7 +40,7 @@ static const char usage[] =
     "  --no-nvrtc       cache OpenCL builds only, and leave LD_AUDIT alone\n";
 
 /* Bytes of thread-local memory for the libraries that a program starts with. Each thread's stack
- * contains this memory, so a much larger value would be too large for small stacks. */
+ * contains this memory, so a much larger value would not fit into small stacks. */
 #define THREAD_LOCAL_BYTES 8192
 
 /* Ends the tool if the file cannot be written. */
@@ -72,7 +72,7 @@ static bool is_disabled(void)
     return disabled;
 }
 
-/* The layer starts this same tool if captures have to be made outside the program. */
+/* Makes the layer start this same tool if captures must be made outside the program. */
 static void set_tool(void)
 {
     char path[PATH_MAX];
@@ -91,8 +91,8 @@ static void add_to_list(const char *variable, const char *path)
 }
 
 /* With an audit library, the loader lays out thread-local memory before it knows the program's
- * libraries. These libraries get the reserved memory. By default that is too little for some
- * allocators. */
+ * libraries. These libraries can use only the memory that the loader has reserved. By default, this
+ * is too little for some allocators. */
 static void set_thread_local_memory(void)
 {
     static const char tunable[] = "glibc.rtld.optional_static_tls=";
@@ -122,7 +122,7 @@ static void set_opencl_loader(void)
     }
 }
 
-/* These end the tool if there is no usable layer. */
+/* The next two functions end the tool if there is no usable layer. */
 static void set_opencl_layer(void)
 {
     owned char *path = NULL;
@@ -200,7 +200,8 @@ static int run_with_summary(const command_line *line)
     int wait_status = 0;
     int exit_code = program_run(line->operands, &wait_status);
 
-    /* Even if no process reads the summary, this process must end as the program did. */
+    /* If no process reads the summary, writing it must not end this process, which must end as the
+     * program did. */
     signal(SIGPIPE, SIG_IGN);
     kiln_stats stats;
     run_counters_close(&run_counters, outer_file, &stats);
@@ -230,7 +231,7 @@ int cmd_run(int argc, char **argv)
         owned char *location = absolute_location(line.directory);
         must_succeed(setenv("KILN_DIR", location, 1));
     }
-    /* For `kiln why --last`; the user may turn it off. */
+    /* This is for `kiln why --last`. The user can set the variable to 0. */
     must_succeed(setenv("KILN_LAST_MISS", "1", 0));
     if (trace != NULL) {
         set_trace(trace);

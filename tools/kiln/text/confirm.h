@@ -6,6 +6,6 @@
 
 #include <stdbool.h>
 
-/* Prints the question and " [y/N] " on stderr, and reads the answer from stdin. Returns whether it
- * is yes. */
+/* Prints the question and " [y/N] " on stderr, and reads the answer from stdin. Returns true if the
+ * answer is yes. */
 bool confirmed(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -10,8 +10,9 @@
 
 #define LONGEST_ESCAPE 6u /* \u202e */
 
-/* Returns whether a terminal would act on a character, or show the text after it in a different
- * order: C0 and C1 controls, line and paragraph separators, and controls of bidirectional text. */
+/* Returns true if a terminal would act on a character, or show the text after it in a different
+ * order. Such characters are C0 and C1 controls, line and paragraph separators, and controls of
+ * bidirectional text. */
 static bool is_control(uint32_t c)
 {
     const bool is_c0_or_c1 = c < 0x20 || (c >= 0x7f && c <= 0x9f);
@@ -50,7 +51,7 @@ size_t character_read(const char *text, size_t available, uint32_t *ret_characte
     return size;
 }
 
-/* Does not use \x, which libsmartcols would escape again. */
+/* This does not use \x, because libsmartcols would escape it again. */
 static int write_escape(char *to, uint32_t character, bool is_byte)
 {
     switch (is_byte ? 0 : character) {

@@ -11,7 +11,6 @@ enum {
     EXIT_CONFIGURATION = 3,
     EXIT_IO = 4,
     EXIT_DAMAGED = 5,
-    EXIT_NOT_EXECUTABLE = 126, /* this code and the next have the meaning that they have in
-                                  shells */
+    EXIT_NOT_EXECUTABLE = 126, /* this code and the next mean the same as in shells */
     EXIT_NO_SUCH_PROGRAM = 127
 };

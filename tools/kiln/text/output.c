@@ -14,7 +14,7 @@
 #include "memory.h"
 #include "progress.h"
 
-/* Escapes control characters except line ends and tabs. */
+/* Writes a text, with all control characters escaped except line ends and tabs. */
 static void write_text(FILE *file, const char *text, size_t size)
 {
     for (size_t i = 0; i < size;) {
@@ -44,7 +44,8 @@ void complain(const char *format, ...)
         fputs("kiln: out of memory\n", stderr);
         return;
     }
-    /* Kiln's own text may have several lines; control characters in quoted text are escaped. */
+    /* Kiln's own text can have several lines. Control characters in text that it quotes are
+     * escaped. */
     fputs("kiln: ", stderr);
     write_text(stderr, text, (size_t)length);
     fputc('\n', stderr);

@@ -14,7 +14,8 @@
 /* Writes "kiln: ", the text and a newline to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Ends the tool. If stdout could not be written, reports that and ends it with EXIT_IO. */
+/* Ends the tool with @exit_code. If stdout could not be written, reports this and uses EXIT_IO
+ * instead. */
 _Noreturn void end_tool(int exit_code);
 
 /* Returns the exit code for a status of the library. */
@@ -23,20 +24,21 @@ int exit_code_of(kiln_status status);
 /* Reports that @what, such as a directory, has failed with @status. Returns the exit code. */
 int complain_of_status(const char *what, kiln_status status);
 
-/* Returns the text of an error of the library, or of its status if it has none. */
+/* Returns the text of an error of the library. If the error has no text, returns the text of the
+ * status. */
 const char *error_text(const kiln_error *error, kiln_status status);
 
-/* Returns whether stdout is a terminal on which colours are wanted. */
+/* Returns true if stdout is a terminal, and colours are wanted. */
 bool colours_wanted(void);
 
-/* Writes content of an entry, such as a source or a log, to stdout; on a terminal, control
- * characters are escaped (escape.h). */
+/* Writes content of an entry, such as a source or a log, to stdout. If stdout is a terminal,
+ * escapes control characters (escape.h). */
 void print_text(const char *text, size_t size);
 
-/* Writes lines to stdout, with control characters other than line ends and tabs escaped. */
+/* Writes lines to stdout. Escapes all control characters except line ends and tabs. */
 void print_lines(const char *text);
 
-/* Writes a name to stdout, as one line whatever it contains. */
+/* Writes a name to stdout, always as a single line. */
 void print_name(const char *text);
 
 /* Returns the noun that goes with a number: "entry" or "entries". */
@@ -45,7 +47,7 @@ const char *noun_of(uint64_t count, const char *one, const char *several);
 /* Size of the buffers for the texts below. */
 #define UNIT_TEXT_SIZE 32
 
-/* Each writes a text to a buffer, and returns the buffer. */
+/* Each function below writes a text to a buffer, and returns the buffer. */
 
 /* "812 B", "1.4 MiB". */
 char *format_size(uint64_t bytes, char *text);

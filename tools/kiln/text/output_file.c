@@ -25,7 +25,7 @@ static bool is_stdout(const struct stat *facts)
            own.st_ino == facts->st_ino;
 }
 
-/* Writes directly to a file that is not a regular one, such as a device. */
+/* Opens a file that is not a regular file, such as a device. It is written to directly. */
 static int begin_in_place(const char *path, output_file *ret_file)
 {
     int descriptor = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
@@ -83,7 +83,7 @@ int output_file_begin(const char *path, output_file *ret_file)
     return target == NULL ? complain_of(path, errno) : begin_beside(path, target, ret_file);
 }
 
-/* Sets the mode that the file would get from any program. */
+/* Sets the mode that a file usually gets when a program creates it. */
 static bool set_usual_mode(FILE *stream)
 {
     mode_t mask = umask(0);
@@ -91,7 +91,7 @@ static bool set_usual_mode(FILE *stream)
     return fchmod(fileno(stream), 0666 & ~mask) == 0;
 }
 
-/* Returns 0, or an error number. */
+/* Returns 0, or an errno. */
 static int publish(output_file *file)
 {
     const bool is_replacing = file->target != NULL;

@@ -11,10 +11,10 @@
 
 #define INTERVAL_NS UINT64_C(100000000)
 
-/* Used by one thread only. */
+/* Only one thread uses these variables. */
 static uint64_t done;
 static uint64_t expected; /* 0: not known */
-static uint64_t shown_ns; /* when the line was last written; 0: the line is not shown */
+static uint64_t shown_ns; /* the time when the line was last written; 0: the line is not shown */
 
 static bool is_wanted(void)
 {
@@ -38,7 +38,7 @@ void progress_expect(uint64_t steps)
     expected = steps;
 }
 
-/* More steps than expected are a full bar. */
+/* If there are more steps than expected, the bar is full. */
 static void show(const char *what)
 {
     static const char marks[] = "########################";

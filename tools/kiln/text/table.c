@@ -19,8 +19,8 @@ struct libscols_table *table_new(void)
 
 void table_add_column(struct libscols_table *table, const char *heading, column_kind kind)
 {
-    /* A long text keeps a tenth of the terminal's width if there is not enough room for all
-     * columns. */
+    /* If there is not enough room for all columns, a column of long texts still gets a tenth of the
+     * terminal's width. */
     static const struct {
         double width;
         int flags;

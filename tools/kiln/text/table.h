@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables with aligned columns on stdout. They are truncated to the width of a terminal, and
- * complete in a pipe. All functions end the tool if there is no memory.
+ * Tables with aligned columns on stdout. If stdout is a terminal, tables are truncated to its
+ * width. In a pipe, they are complete. All functions end the tool if memory runs out.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ typedef enum text_colour { COLOUR_NONE, COLOUR_WARNING, COLOUR_ERROR } text_colo
 
 struct libscols_table *table_new(void);
 
-/* @heading  NULL in all columns: no headings are printed */
+/* @heading  if it is NULL in all columns, no headings are printed */
 void table_add_column(struct libscols_table *table, const char *heading, column_kind kind);
 
 struct libscols_line *table_add_row(struct libscols_table *table);
@@ -30,7 +30,7 @@ void row_set_colour(struct libscols_line *row, int column, text_colour colour);
 /* Returns a table of names and values, without headings. */
 struct libscols_table *table_new_facts(void);
 
-/* @value  NULL: shown as "-" */
+/* @value  NULL is shown as "-" */
 void table_add_fact(struct libscols_table *table, const char *name, const char *value);
 
 /* Prints the table and frees it. */

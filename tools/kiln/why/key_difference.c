@@ -11,7 +11,8 @@
 #include "../text/table.h"
 #include "key_pairs.h"
 
-/* How much of a line is shown, and how much of it before the first difference. */
+/* The maximum number of bytes of a line that are shown, and the maximum number of those that are
+ * before the first difference. */
 #define EXCERPT_MAX 60u
 #define EXCERPT_BEFORE 20u
 
@@ -26,7 +27,7 @@ static bool has_lines(const kiln_key_part *part)
     return key_part_is_text(part) && part->size > 0 && memchr(part->bytes, '\n', part->size);
 }
 
-/* Returns whether both sides are texts that are compared line by line. Short texts are shown in
+/* Returns true if both parts are texts, and are compared line by line. Short texts are shown in
  * full instead. */
 static bool are_comparable(const kiln_key_part *there, const kiln_key_part *wanted)
 {
@@ -36,8 +37,8 @@ static bool are_comparable(const kiln_key_part *there, const kiln_key_part *want
 
 /* The first difference of two texts. */
 typedef struct part_place {
-    size_t offset;     /* of the first byte that differs */
-    size_t line_start; /* of the line with that byte */
+    size_t offset;     /* position of the first byte that differs */
+    size_t line_start; /* position of the start of the line with that byte */
     uint64_t line;     /* counted from 1 */
 } part_place;
 
@@ -56,7 +57,7 @@ static part_place find_difference(const kiln_key_part *a, const kiln_key_part *b
     return place;
 }
 
-/* Returns one side's text at that place, which is a piece of one line; the caller frees it. */
+/* Returns the text of one part at @place, which is a piece of a line; the caller frees it. */
 static char *excerpt(const kiln_key_part *part, const part_place *place)
 {
     const char *bytes = part->bytes;

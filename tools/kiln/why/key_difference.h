@@ -8,12 +8,12 @@
 
 #include <kiln/key.h>
 
-/* Prints a table of the parts in which the keys differ. For long texts it shows the first line that
- * differs. */
+/* Prints a table of the parts in which the keys differ. For long texts, the table shows the first
+ * line that differs. */
 void key_difference_print(const kiln_key *there, const kiln_key *wanted);
 
-/* Returns an array with an object for each part that differs. Its members are "name"; "change",
- * which is "changed", "added" (only @wanted has the part) or "removed" (only @there has it);
- * "there" and "wanted", the part in each key, or null; and "line", the first line that differs, if
- * both are texts and at least one of them is not short. */
+/* Returns an array with an object for each part that differs. "name" is the part's name. "change"
+ * is "changed", "added" (only @wanted has the part) or "removed" (only @there has it). "there" and
+ * "wanted" are the part in each key, or null. "line" is the first line that differs; it exists only
+ * if both parts are texts, and at least one of them is not short. */
 json_t *key_difference_to_json(const kiln_key *there, const kiln_key *wanted);

@@ -8,8 +8,8 @@
 #include "../text/memory.h"
 
 typedef struct part_pairing {
-    kiln_key_part
-        *files; /* the first key's files that the second does not have at the same place */
+    kiln_key_part *files; /* the files that the first key has, and that the second key does not have
+                             at the same place */
     size_t count;
     kiln_key_difference_fn report;
     void *user;
@@ -23,7 +23,8 @@ static bool is_file(const kiln_key_part *part)
     return part == NULL || (part->bytes != NULL && strcmp(part->name, "driver.file") == 0);
 }
 
-/* The identity, which follows the name, contains no space. */
+/* Returns the size of the name in a file's part. The name ends at the last space, because the
+ * identity that follows it contains no space. */
 static size_t name_size(const kiln_key_part *file)
 {
     const char *bytes = file->bytes;
@@ -56,8 +57,8 @@ static int collect_file(void *user, kiln_key_change change, const kiln_key_part 
     return 0;
 }
 
-/* Removes the file of the same name from the list and stores it in @ret_there. Returns false if
- * there is none. */
+/* Removes the file with the same name from the list, and stores it in @ret_there. Returns false if
+ * there is no such file. */
 static bool take_file(part_pairing *pairing, const kiln_key_part *wanted, kiln_key_part *ret_there)
 {
     for (size_t i = 0; i < pairing->count; i++) {

@@ -9,8 +9,8 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 
-/* Returns the rest of a trace's line after the key, as in "kiln[1] note: key=… was made from a
- * different …". NULL if the line is about something else. */
+/* Returns the part of a trace's line that follows the key. An example of such a line is "kiln[1]
+ * note: key=… was made from a different …". NULL if the line is not about this key. */
 static char *after_key(char *line, const char *digest)
 {
     static const char mark[] = " key=";
@@ -21,8 +21,9 @@ static char *after_key(char *line, const char *digest)
     return key + sizeof mark - 1 + strlen(digest);
 }
 
-/* Returns the path in the last note before the last miss, which the caller frees; NULL if there is
- * none. A note before an earlier outcome does not belong to that miss. */
+/* Finds the last miss of the key in the trace, and the last note about the key before this miss.
+ * Returns the path in this note; the caller frees it. NULL if there is no such note. If the trace
+ * has any outcome of the key between the note and the miss, the note belongs to that outcome. */
 static char *find_note(FILE *trace, const char *digest)
 {
     static const char note[] = " was made from a different ", miss[] = " store=KILN_";
@@ -58,11 +59,11 @@ static bool has_changed(const input_files_reading *made)
     return has;
 }
 
-/* Infers the cause of a miss. A miss does not change an entry, so an entry that is older than the
- * miss already existed at that time, unless it came from a different store later. A second result
- * is added only by a build that found different files, or that folded constants in a different way.
- * If files have changed and the entry was made in the same second as the miss, it is unknown which
- * of them came first. */
+/* Infers the cause of a miss. A miss does not change an entry. So an entry that is older than the
+ * miss already existed at the time of the miss, unless it came from a different store later. Only a
+ * build that found different files, or that folded constants in a different way, adds a second
+ * result. If files have changed, and the entry was made in the same second as the miss, the order
+ * of the miss and the entry is unknown. */
 static missed_cause find_cause(const missed_key *missed, const missed_files *files)
 {
     const bool has_several = files->made.count > 1, changed = has_changed(&files->made);

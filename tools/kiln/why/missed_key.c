@@ -12,7 +12,8 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 
-/* Looks for an entry. Its key is complete, while the key of a recorded miss is stripped. */
+/* Looks for an entry. An entry's key is preferred because it is complete, while the key of a
+ * recorded miss is stripped. */
 static kiln_status look_for_entry(const cache_directory *directory, missed_key *missed)
 {
     const kiln_status status =
@@ -91,8 +92,8 @@ int missed_key_of_last(const cache_directory *directory, missed_key *ret_missed)
                              : complain_of_status(directory->path, status);
 }
 
-/* Resolves a prefix to the digest of an entry, or else of the last miss. Returns EXIT_OK, or the
- * exit code. */
+/* Finds the digest of an entry that has the prefix. If there is no such entry, tries the digest of
+ * the last miss. Returns EXIT_OK, or the exit code of an error. */
 static int resolve(const cache_directory *directory, const store_listing *listing,
                    const digest_prefix *prefix, char *ret_digest)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The key that `kiln why` explains, with what is known about it. It is the key of an entry or of
- * the last miss.
+ * The key that `kiln why` explains, and what is known about this key. It is the key of an entry or
+ * of the last miss.
  */
 #pragma once
 
@@ -15,13 +15,13 @@ typedef struct missed_key {
     char digest[KILN_DIGEST_TEXT_SIZE];
     kiln_status stored; /* KILN_OK: its entry is stored now; KILN_MISS; or the error of reading the
                            entry */
-    int64_t missed_s;   /* when the last miss was recorded; 0: this key is not that of the last
-                           miss */
+    int64_t missed_s;   /* the time when the last miss was recorded; 0: this is not the key of the
+                           last miss */
     kiln_entry *entry;  /* NULL: there is none */
 } missed_key;
 
-/* Finds the key of an entry or of the last miss, by a prefix of its digest. Each of these functions
- * returns EXIT_OK. After a failure, which it has reported, it returns the exit code. */
+/* Finds the key of an entry or of the last miss, by a prefix of the key's digest. Each of these
+ * functions returns EXIT_OK. If it fails, it reports the error and returns the exit code. */
 int missed_key_of_digest(const cache_directory *directory, const char *prefix,
                          missed_key *ret_missed);
 

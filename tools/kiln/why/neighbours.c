@@ -10,7 +10,7 @@
 #include "../text/progress.h"
 #include "key_pairs.h"
 
-/* The weight of a part that differs, however small the difference. */
+/* The minimum weight of a part that differs, no matter how small the difference is. */
 #define PART_WEIGHT 16
 
 typedef struct neighbour_search {
@@ -19,8 +19,8 @@ typedef struct neighbour_search {
     near_entries found;
 } neighbour_search;
 
-/* Returns how many bytes of the longer part are left after the removal of the beginning and the end
- * that both parts share. */
+/* Removes the beginning and the end that both parts share. Returns how many bytes of the longer
+ * part are left. */
 static uint64_t distance_of_parts(const kiln_key_part *a, const kiln_key_part *b)
 {
     const uint64_t longer = a->size > b->size ? a->size : b->size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The entries whose keys are nearest to a given key, for `kiln why`.
+ * Finds the entries whose keys are nearest to a given key. `kiln why` shows them.
  */
 #pragma once
 
@@ -16,9 +16,9 @@ typedef struct near_entry {
     char digest[KILN_DIGEST_TEXT_SIZE];
     char *name, *device;
     int64_t created_s;
-    size_t parts;     /* how many parts differ */
-    size_t all_parts; /* how many parts at least one of the two keys has */
-    uint64_t bytes;   /* roughly how many bytes differ: the distance */
+    size_t parts;     /* the number of parts that differ */
+    size_t all_parts; /* the number of parts that are in at least one of the two keys */
+    uint64_t bytes;   /* the distance, which is roughly the number of bytes that differ */
 } near_entry;
 
 typedef struct near_entries {
