@@ -142,8 +142,8 @@ void kilni_object_release_removed_locked(kilni_object *object)
 /* Called for a retired object that no section sees. Returns true if something still holds the
  * object. In that case, the thread that releases the last hold retires the object again.
  *
- * No thread counts pins on the object in its tally any longer. A thread does so only in a section
- * that saw the object as shared. All such sections began before the epoch that followed the
+ * No thread counts pins on the object in its tally any longer. A thread uses its tally only in a
+ * section that saw the object as shared. All such sections began before the epoch that followed the
  * retirement, and have been left. */
 static bool is_held_after_settling_locked(kilni_object *object)
 {

@@ -116,15 +116,15 @@ void kilni_tier_counts_save(kilni_tier_counts *counts, const char *folder, const
     char path[PATH_MAX];
     bool is_any = false;
     for (unsigned i = 0; i < KILNI_TIER_COUNTERS; i++) {
-        values[i] = atomic_load_explicit(&counts->values[i], memory_order_relaxed);
+        values[i] = atomic_exchange_explicit(&counts->values[i], 0, memory_order_relaxed);
         is_any |= values[i] > 0;
     }
-    if (!is_any || !path_of(folder, identity, path) ||
-        kilni_counter_file_change(AT_FDCWD, path, add_all, values) != KILN_OK) {
+    if (!is_any || (path_of(folder, identity, path) &&
+                    kilni_counter_file_change(AT_FDCWD, path, add_all, values) == KILN_OK)) {
         return;
     }
     for (unsigned i = 0; i < KILNI_TIER_COUNTERS; i++) {
-        atomic_fetch_sub_explicit(&counts->values[i], values[i], memory_order_relaxed);
+        atomic_fetch_add_explicit(&counts->values[i], values[i], memory_order_relaxed);
     }
 }
 

@@ -50,7 +50,11 @@ typedef enum marker {
 struct kilni_remote_lease {
     kilni_call stopping; /* first: the call is cast to the lease. It ends the renewals */
     kilni_task starting;
-    kilni_remote *remote;
+    kilni_remote *remote; /* only the caller uses it, while the store is open */
+    kilni_http_client
+        *client; /* the remote's; lives until the I/O thread has stopped the renewals */
+    /* Set by a release. Ends the renewals even if the I/O thread does not get the task. Relaxed. */
+    _Atomic bool is_released;
     unsigned process;             /* the process that holds the lease; its children do not */
     char name[NAME_SIZE];         /* of the marker */
     char token[TOKEN_LENGTH + 1]; /* only this holder has it */
@@ -109,10 +113,12 @@ static bool is_own(const kilni_remote_lease *lease, const kilni_http_request *re
     return request->size == TOKEN_LENGTH && memcmp(request->data, lease->token, TOKEN_LENGTH) == 0;
 }
 
-/* Both times are those of the server. If a clock was set back, the marker counts as new. */
+/* Both times are those of the server. If its clock was set back a little, the marker counts as new.
+ * If the times are of different clocks, they show no age. */
 static marker judge_age(const kilni_http_head *head)
 {
-    if (head->sent_s == 0 || head->modified_s == 0) {
+    if (head->sent_s == 0 || head->modified_s == 0 ||
+        (head->modified_s > head->sent_s && head->modified_s - head->sent_s > LASTS_S)) {
         return AGELESS;
     }
     return head->sent_s > head->modified_s && head->sent_s - head->modified_s > LASTS_S ? EXPIRED
@@ -249,7 +255,8 @@ static kiln_status put_new(const kilni_remote_lease *lease, uint64_t deadline_ns
 }
 
 /* Takes the lease when there was no marker a moment ago. If the server says that there is one, but
- * has none, it does not honour the condition either. */
+ * has none, it does not honour the condition either. If it is known to honour the condition, a
+ * holder has just removed its marker. */
 static kiln_status take_free(const kilni_remote_lease *lease, uint64_t looked_ns,
                              uint64_t deadline_ns)
 {
@@ -261,7 +268,10 @@ static kiln_status take_free(const kilni_remote_lease *lease, uint64_t looked_ns
             if (status == KILN_OK && found != ABSENT) {
                 return found == OWN ? KILN_OK : KILN_BUSY;
             }
-            status = status == KILN_OK ? KILN_E_UNSUPPORTED : status;
+            if (status == KILN_OK) {
+                status = conditions_of(lease->remote) == KILNI_HTTP_HONOURED ? KILN_BUSY
+                                                                             : KILN_E_UNSUPPORTED;
+            }
         }
         if (status != KILN_E_UNSUPPORTED) {
             return status;
@@ -314,13 +324,18 @@ static kiln_status take_at_once(const kilni_remote_lease *lease, const char *val
 
 /* ---- the I/O thread ---- */
 
+static bool is_released(const kilni_remote_lease *lease)
+{
+    return atomic_load_explicit(&lease->is_released, memory_order_relaxed);
+}
+
 /* Called when no request is on its way. */
 static void end_renewal(kilni_remote_lease *lease)
 {
     lease->is_renewing = false;
     if (lease->is_stopped) {
         kilni_call_finish(&lease->stopping);
-    } else if (!lease->is_lost) {
+    } else if (!lease->is_lost && !is_released(lease)) {
         kilni_timer_start(&lease->renewal, kilni_clock_ns() + RENEWED_EACH_NS);
     }
 }
@@ -329,7 +344,7 @@ static void send_text(kilni_remote_lease *lease, const kilni_text *text,
                       void (*arrived)(kilni_http_request *request))
 {
     kilni_http_request *request;
-    kiln_status status = kilni_http_client_prepare(lease->remote->client, KILNI_HTTP_LANE_LOOKUPS,
+    kiln_status status = kilni_http_client_prepare(lease->client, KILNI_HTTP_LANE_LOOKUPS,
                                                    kilni_clock_ns() + RENEWAL_NS, &request);
     if (status == KILN_OK) {
         status = kilni_text_append_bytes(&request->text, text->bytes, text->length);
@@ -345,7 +360,7 @@ static void send_text(kilni_remote_lease *lease, const kilni_text *text,
     request->kept_bytes = TOKEN_LENGTH + 1;
     request->arrived = arrived;
     request->user = lease;
-    kilni_http_client_send(lease->remote->client, request);
+    kilni_http_client_send(lease->client, request);
 }
 
 static void put_arrived(kilni_http_request *request)
@@ -360,7 +375,7 @@ static void look_arrived(kilni_http_request *request)
     const unsigned answer = request->status == KILN_OK ? request->head.status : 0;
     const bool has_own = answer == 200 && request->data && is_own(lease, request);
     lease->is_lost = (answer == 200 || answer == 404) && !has_own;
-    if (has_own && !lease->is_stopped) {
+    if (has_own && !lease->is_stopped && !is_released(lease)) {
         send_text(lease, &lease->put, put_arrived);
     } else {
         end_renewal(lease);
@@ -373,8 +388,10 @@ static void renew(kilni_timer *timer)
 {
     kilni_remote_lease *lease =
         (kilni_remote_lease *)((char *)timer - offsetof(kilni_remote_lease, renewal));
-    lease->is_renewing = true;
-    send_text(lease, &lease->look, look_arrived);
+    if (!is_released(lease)) {
+        lease->is_renewing = true;
+        send_text(lease, &lease->look, look_arrived);
+    }
 }
 
 static void start(kilni_task *task)
@@ -406,6 +423,7 @@ static kiln_status make(kilni_remote *remote, const char *name, kilni_remote_lea
         return KILN_E_NO_MEMORY;
     }
     lease->remote = remote;
+    lease->client = remote->client;
     lease->process = kilni_loop_process();
     lease->starting.run = start;
     lease->renewal.expire = renew;
@@ -488,7 +506,9 @@ static void remove_marker(const kilni_remote_lease *lease, uint64_t deadline_ns)
     }
 }
 
-/* If a renewal does not end in time, the marker is not removed, but expires. */
+/* If a renewal does not end in time, the marker is not removed, but expires. If the I/O thread does
+ * not get the task, because the application has closed the descriptors of this library, that thread
+ * may still refer to the lease. So the lease is never freed then. */
 void kilni_http_lease_release(kilni_remote_lease *lease)
 {
     if (lease->process != kilni_loop_process()) {
@@ -497,8 +517,12 @@ void kilni_http_lease_release(kilni_remote_lease *lease)
     }
     const uint64_t deadline_ns = kilni_clock_ns() + RELEASE_NS;
     lease->stopping.deadline_ns = deadline_ns;
-    if (kilni_call_make(&lease->stopping) == KILN_OK && !lease->is_lost) {
+    atomic_store_explicit(&lease->is_released, true, memory_order_relaxed);
+    const kiln_status stopped = kilni_call_make(&lease->stopping);
+    if (stopped == KILN_OK && !lease->is_lost) {
         remove_marker(lease, deadline_ns);
     }
-    kilni_call_release(&lease->stopping);
+    if (stopped != KILN_E_IO) {
+        kilni_call_release(&lease->stopping);
+    }
 }

@@ -148,7 +148,8 @@ kiln_status kilni_http_request_take(kilni_http_request *request, kilni_byte_read
 unsigned char *kilni_http_request_place(kilni_http_request *request, size_t *ret_room)
 {
     const uint64_t left = kilni_http_body_left(&request->reader);
-    if (left == 0 || !request->data || left > request->capacity - request->size) {
+    if (left == 0 || !request->data || left > request->capacity - request->size ||
+        left > request->kept_bytes - request->size) {
         return NULL;
     }
     *ret_room = (size_t)left;

@@ -8,8 +8,12 @@
 
 #define ADDRESSES_LAST_NS UINT64_C(60000000000)
 
+/* If the look-up has failed, the old addresses stay: open connections may still need one. */
 static void take(kilni_host *host, const kilni_lookup *lookup)
 {
+    if (lookup->count == 0) {
+        return;
+    }
     memcpy(host->addresses, lookup->addresses, sizeof host->addresses);
     host->count = lookup->count;
     host->found_ns = kilni_clock_ns();

@@ -186,8 +186,8 @@ static void drop_nodes(kilni_redis_cluster *cluster)
         if (node && !node->has_slots && !node->is_configured &&
             !kilni_redis_node_is_busy(&node->node)) {
             kilni_redis_node_stop(&node->node);
-            free_node(node);
             cluster->nodes[i] = NULL;
+            free_node(node);
         }
     }
 }
@@ -324,10 +324,11 @@ static void map_ended(kilni_redis_exchange *exchange)
     if (status == KILN_OK && !has_sound_map(exchange)) {
         status = status_of_refusal(exchange);
     }
-    if (status == KILN_OK) {
+    /* The first map counts. A later answer may be an older view of the cluster. */
+    if (status == KILN_OK && cluster->is_asking) {
         take_map(cluster, exchange);
         append(&cluster->last_ready, take_waiting(cluster));
-    } else {
+    } else if (status != KILN_OK) {
         cluster->last_failure = status;
         cluster->first_source++;
         cluster->is_next_wanted = true;
@@ -392,6 +393,8 @@ static void begin_asking(kilni_redis_cluster *cluster)
 {
     if (!cluster->is_asking) {
         cluster->is_asking = true;
+        /* The node that sent the last map may be the one that is wrong. */
+        cluster->first_source += has_map(cluster) ? 1 : 0;
         cluster->asked_ns = kilni_clock_ns();
         cluster->last_failure = KILN_E_IO;
         cluster->round++;

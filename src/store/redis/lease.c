@@ -23,11 +23,13 @@
 
 #define NAME_SIZE 64u
 
-/* Each script does in one step what would otherwise take two commands. The last two scripts compare
- * the token, because a holder whose lease has expired must not change the lease of the next holder.
+/* Each script does in one step what would otherwise take several commands. The first script may be
+ * sent again if its answer was lost, and then finds its own token. The last two scripts compare the
+ * token, because a holder whose lease has expired must not change the lease of the next holder.
  */
 static const char take_script[] = "local found = redis.call('EXISTS', KEYS[2]) "
                                   "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) "
+                                  "or redis.call('GET', KEYS[1]) == ARGV[1] "
                                   "then return 2 - found end return 0";
 static const char renew_script[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then "
                                    "return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";

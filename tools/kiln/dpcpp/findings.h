@@ -74,7 +74,7 @@ finding_class finding_class_of(const dpcpp_finding *finding);
  * in it the number of all findings of the class. */
 size_t findings_count(const dpcpp_findings *findings, finding_class which, size_t *ret_all);
 
-/* Marks all findings of an owner as repaired, except those that are left as they are. */
+/* Marks all findings of an owner as repaired, except those that a repair does not touch. */
 void findings_set_repaired(dpcpp_findings *findings, item_owner owner);
 
 /* Prints the findings on stderr. Adds "repaired" to each finding that was repaired. */
