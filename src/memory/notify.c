@@ -76,8 +76,8 @@ static void free_listener(kilni_listener *listener)
     free(listener);
 }
 
-/* Takes a listener out of the list and frees it, if its user has removed it and none of its calls is
- * under way. */
+/* Takes a listener out of the list and frees it, if its user has removed it and none of its calls
+ * is under way. */
 static void retire_locked(kiln_cache *cache, kilni_listener *listener)
 {
     if (!listener->removed || listener->running > 0) {

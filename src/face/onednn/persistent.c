@@ -15,9 +15,9 @@
 #define KIND_COUNT 2u
 #define ALL_SETTINGS (2 * KILN_PERSISTENT_LOG - 1)
 
-/* The settings, and the store that was opened according to them. Guarded by settings_lock. A thread holds the
- * lock while it opens the store, so that the store is opened only once. No thread holds the lock
- * while it trims or closes a store. */
+/* The settings, and the store that was opened according to them. Guarded by settings_lock. A thread
+ * holds the lock while it opens the store, so that the store is opened only once. No thread holds
+ * the lock while it trims or closes a store. */
 static struct {
     bool is_disabled[KIND_COUNT];
     int32_t capacity_mib;
