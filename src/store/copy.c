@@ -14,13 +14,13 @@ typedef struct copying {
     kiln_store *into;
     kiln_copy_params params;
     kiln_copy_report report;
-    unsigned unread_in_a_row; /* how many reads from the source failed with KILN_E_IO in a row */
+    unsigned unread_in_a_row; /* how many of the last reads from the source failed with KILN_E_IO */
     kiln_status status;       /* KILN_OK, or why the walk ended */
     bool is_of_source;        /* status comes from the source and not from the destination */
 } copying;
 
-/* The copy ends only when this many reads in a row have failed with KILN_E_IO. A single unreadable
- * file is no reason to end it. */
+/* The copy ends when this many reads in a row have failed with KILN_E_IO. A single unreadable file
+ * does not end it. */
 #define UNREAD_IN_A_ROW 3u
 
 static bool is_wanted(const copying *work, const kiln_item_info *info)
@@ -28,8 +28,8 @@ static bool is_wanted(const copying *work, const kiln_item_info *info)
     return !work->params.wants_item || work->params.wants_item(work->params.user, info) != 0;
 }
 
-/* Looks up a digest in the destination. The statuses are those of kiln_store_get;
- * KILN_E_UNSUPPORTED: the destination can look up only keys. */
+/* Looks up a digest in the destination. Returns the statuses of kiln_store_get. KILN_E_UNSUPPORTED:
+ * the destination cannot look up a digest. */
 static kiln_status look_at_digest(const copying *work, const kiln_digest *digest)
 {
     kiln_entry *entry = NULL;
@@ -47,7 +47,8 @@ static kiln_status look_at_key(const copying *work, const kiln_key *key)
     return status;
 }
 
-/* An entry of a newer format counts as present, since it must not be replaced. */
+/* Returns true if the destination has the entry. This includes an entry of a newer format, since it
+ * must not be replaced. */
 static bool is_present(kiln_status found)
 {
     return found == KILN_OK || found == KILN_E_VERSION;
@@ -64,7 +65,7 @@ static kiln_status put_plain(kiln_store *store, const kiln_entry *entry)
     return status;
 }
 
-/* After these failures, the destination would refuse the other entries, too. */
+/* Returns true if the destination would refuse all further entries, too. */
 static bool ends_copy(kiln_status status)
 {
     return status == KILN_E_NO_MEMORY || status == KILN_E_IO || status == KILN_E_DENIED ||
@@ -88,8 +89,8 @@ static void put(copying *work, const kiln_entry *entry)
 /* @found  what look_at_digest returned for the entry's digest */
 static void take(copying *work, const kiln_entry *entry, kiln_status found)
 {
-    /* Capture requests are refused, because a process that serves requests would build anything
-     * that the source asks for. */
+    /* Capture requests are not copied. A process that serves the destination's requests would
+     * otherwise build anything that the source asks for. */
     if (kilni_store_is_request(kiln_entry_key(entry))) {
         work->report.refused++;
         return;
@@ -133,7 +134,7 @@ static void note_reading(copying *work, kiln_status status)
     }
 }
 
-/* @item  an item that is wanted */
+/* @item  an item that is to be copied */
 static void copy_item(copying *work, kiln_item *item, const kiln_digest *digest)
 {
     const kiln_status found = look_at_digest(work, digest);

@@ -17,7 +17,8 @@
 #define HEADER_SIZE (MAGIC_SIZE + 4u + 4u)
 #define CHECKSUM_SIZE 8u
 #define MAX_FILE_SIZE (HEADER_SIZE + 8u * KILNI_COUNTERS_MAX + CHECKSUM_SIZE)
-/* A process holds the lock only for microseconds, unless it is stopped during that time. */
+/* How long to wait for the lock. A process holds the lock only for microseconds, unless it is
+ * stopped while it holds the lock. */
 #define LOCK_WAIT_NS 5000000u
 
 static bool is_all_zero(const unsigned char *bytes, size_t size)
@@ -35,7 +36,7 @@ typedef enum content_kind { SOUND, EMPTY, DAMAGED, FOREIGN } content_kind;
 
 static content_kind decode(const unsigned char *bytes, size_t size, kilni_counters *ret_counters)
 {
-    /* A power failure can leave zeros in place of the written bytes. */
+    /* After a power failure, a file can contain zeros instead of the written bytes. */
     if (size <= MAX_FILE_SIZE && is_all_zero(bytes, size)) {
         return EMPTY;
     }
@@ -60,7 +61,7 @@ static content_kind decode(const unsigned char *bytes, size_t size, kilni_counte
     return kilni_read_u64(&reader) == kilni_checksum(bytes, size - CHECKSUM_SIZE) ? SOUND : DAMAGED;
 }
 
-/* Reads at most @most bytes. If the content is not SOUND, sets all counters to zero. */
+/* Reads at most @most bytes. Sets all counters to zero if the content is not SOUND. */
 static kiln_status load_first(int file, size_t most, kilni_counters *ret_counters,
                               content_kind *ret_content)
 {
@@ -78,8 +79,8 @@ static kiln_status load_first(int file, size_t most, kilni_counters *ret_counter
 }
 
 /* A file usually still has the size that it had when it was opened, so the first read asks only for
- * that many bytes. If the file has grown, its beginning is never SOUND. The second read asks for
- * one byte more than a valid file can have, to detect files that are too long. */
+ * that many bytes. If the file has grown, the part that was read is never SOUND. The second read
+ * asks for one byte more than a valid file can have, to detect files that are too long. */
 static kiln_status load(int file, off_t size_before, kilni_counters *ret_counters,
                         content_kind *ret_content)
 {
@@ -151,8 +152,8 @@ kiln_status kilni_counter_file_change(int directory, const char *path,
     return status;
 }
 
-/* Reads the file without the lock. If the content is not sound, perhaps because a writer is
- * changing it, waits for the lock and reads the file again. */
+/* Reads the file without the lock. If the content is not sound, a writer might be changing it, so
+ * the function waits for the lock and reads the file again. */
 static kiln_status read_unlocked(kilni_lock *lock, off_t size, kilni_counters *ret_counters,
                                  content_kind *ret_content)
 {

@@ -14,7 +14,8 @@ static kiln_status judge(const char *path, const unsigned char *bytes, size_t co
     if (count != sizeof(kilni_signing_key)) {
         why = "must contain 32 bytes";
     } else if (sodium_is_zero(bytes, count)) {
-        /* A power failure may leave zeros in a new file. Anybody could guess such a key. */
+        /* After a power failure, a new file can contain only zeros. Anybody could guess such a key.
+         */
         why = "contains only zeros";
     }
     return why ? kilni_error_set(error, KILN_E_DENIED, 0, "key file %s %s", path, why) : KILN_OK;
@@ -22,7 +23,7 @@ static kiln_status judge(const char *path, const unsigned char *bytes, size_t co
 
 kiln_status kilni_key_file_read(const char *path, kilni_signing_key *ret_key, kiln_error *error)
 {
-    unsigned char bytes[4096]; /* larger than a key, to detect files that are too long */
+    unsigned char bytes[4096]; /* larger than a key, so that too long files are detected */
     size_t count = 0;
     kiln_status status =
         kilni_private_file_read(path, "key file", bytes, sizeof bytes, &count, error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a key file, which contains the signing key of a store: 32 bytes that only its user may
- * read.
+ * Reads a key file, which contains the signing key of a store: 32 bytes that only the file's owner
+ * is allowed to read.
  */
 #pragma once
 
@@ -9,9 +9,9 @@
 
 #include "entry/entry.h"
 
-/* Reads a key file. It must be a regular file that belongs to this user and that nobody else may
- * read or write; it must not be a symbolic link. It must be exactly as long as a signing key, and
- * must not consist of zeros only.
+/* Reads the signing key from a key file. The file must be a regular file of this user, not a
+ * symbolic link. Nobody else is allowed to read or write it. It must be exactly as long as a
+ * signing key, and must not consist only of zeros.
  *
  * @path     absolute
  * @ret_key  [out] the caller must wipe it

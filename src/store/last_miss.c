@@ -10,12 +10,12 @@
 #include "os/os.h"
 #include "store/lock.h"
 
-/* How long a reader waits for a writer. After this time it reads without the lock, and the checksum
- * shows whether the entry is complete. */
+/* How long a reader waits for a writer. After this time the reader reads the file without the lock.
+ * The checksum then shows whether the entry is complete. */
 #define READ_WAIT_NS UINT64_C(100000000)
 
-/* Parts that are longer than this are stored as digests. The second, lower limit applies if the
- * entry would be too large with the first one. */
+/* Parts of the key that are longer than STRIP_ABOVE are stored as digests. If the entry would still
+ * be too large, the lower limit that follows is used. */
 #define STRIP_ABOVE 4096u
 #define STRIP_ABOVE_OF_MANY 64u
 
@@ -35,7 +35,7 @@ static kiln_status make_own_key(kiln_key **ret_key)
     return status;
 }
 
-/* @own  the new entry's own key */
+/* @own  the key of the new entry itself, not the missed key */
 static kiln_status make_entry(const kiln_key *own, const kiln_key *missed, uint64_t strip_above,
                               kiln_entry **ret_miss)
 {
@@ -95,8 +95,8 @@ kiln_status kilni_last_miss_key_of(const kiln_entry *miss, kiln_key **ret_key)
 
 /* ---- the file ---- */
 
-/* Checks that the file may be overwritten. Returns KILN_OK: it is empty, or Kiln wrote it;
- * KILN_EXISTS: it holds something else; KILN_E_IO. */
+/* Checks that the file can be overwritten. Returns KILN_OK: the file is empty, or Kiln wrote it;
+ * KILN_EXISTS: the file contains something else; KILN_E_IO. */
 static kiln_status check_content(int file)
 {
     unsigned char magic[KILNI_ENTRY_MAGIC_SIZE];
@@ -126,8 +126,8 @@ kiln_status kilni_last_miss_write(int directory, const char *path, const kiln_en
         return status;
     }
     status = kilni_lock_take(&lock, F_WRLCK, 0, 0, 0);
-    /* On a file system without locks, two processes may write at the same time. Readers notice this
-     * by the checksum. */
+    /* On a file system without locks, two processes can write at the same time. The checksum shows
+     * this to readers. */
     if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
         status = replace_content(lock.held.file, kiln_entry_encoding(entry));
     }

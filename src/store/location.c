@@ -18,7 +18,7 @@
     (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
      KILN_STORE_NOTE_MISSES | KILN_STORE_NO_TRIM_AT_CLOSE)
 
-/* Copies the caller's struct, whose size may be that of an older or a newer version of the library.
+/* Copies the caller's struct. Its size can be that of an older or a newer version of the library.
  */
 static kiln_status copy_params(const kiln_store_params *given, kiln_store_params *ret_params,
                                kiln_error *error)
@@ -147,7 +147,8 @@ static kiln_status decode_percent(char *text, kiln_error *error)
     return KILN_OK;
 }
 
-/* Reads an option's value into the options. Returns false if the value is not valid. */
+/* Parses an option's value and stores it in the options. Returns false if the value is not valid.
+ */
 typedef bool option_reader(const char *value, kilni_store_options *options);
 
 static bool set_flag(const char *value, uint32_t flag, const char *on, const char *off,
@@ -287,7 +288,7 @@ static bool read_token_file(const char *value, kilni_store_options *options)
     return value[0] == '/';
 }
 
-/* If the location names a file, the keys in the caller's params are not used. */
+/* If the location names a credentials file, the keys in the caller's params are ignored. */
 static bool read_credentials_file(const char *value, kilni_store_options *options)
 {
     options->credentials_file = value;
@@ -397,7 +398,7 @@ static const struct option *option_of(const kilni_store_engine *engine, const ch
     return NULL;
 }
 
-/* Reads one "name=value". @seen has a bit for each option that was given before. */
+/* Reads one "name=value". @seen has a bit for each option that has already occurred in this URL. */
 static kiln_status read_option(char *text, const kilni_store_engine *engine, unsigned *seen,
                                kilni_store_options *options, kiln_error *error)
 {
@@ -443,7 +444,7 @@ static kiln_status read_options(char *query, const kilni_store_engine *engine,
     return status;
 }
 
-/* Splits the part of a URL that follows the scheme into path and options. The path stays in @text.
+/* Splits @text, which is a URL without its scheme, into path and options. The path stays in @text.
  */
 static kiln_status read_url(char *text, const kilni_store_engine *engine,
                             kilni_store_options *options, kiln_error *error)
@@ -460,7 +461,7 @@ static kiln_status read_url(char *text, const kilni_store_engine *engine,
     return status == KILN_OK ? read_options(query, engine, options, error) : status;
 }
 
-/* Returns where the path begins in the part of a URL that follows the scheme. */
+/* Returns the beginning of the path in @text, which is a URL without its scheme. */
 static const char *path_in_url(const char *text)
 {
     return strncmp(text, "//", 2) == 0 ? text + 2 : text;
@@ -489,9 +490,9 @@ static kiln_status complain_of_scheme(const char *location, kiln_error *error)
                            (int)(length < 100 ? length : 100), location);
 }
 
-/* Copies the path, and after it the texts of the options, and makes the options point to these
- * copies, because a chain may open a tier after the caller has freed its texts. Returns NULL if
- * memory runs out. */
+/* Copies the path and the texts of the options into one block of memory, and makes the options
+ * point to these copies. Copies are needed because a chain can open a tier after the caller has
+ * freed the texts. Returns NULL if memory runs out. */
 static char *keep_texts(const char *path, kilni_store_options *options)
 {
     const char **const texts[] = {
@@ -525,8 +526,8 @@ static char *keep_texts(const char *path, kilni_store_options *options)
     return kept;
 }
 
-/* Parses @url, the part of a URL that follows the engine's scheme. May set @ret_path even on
- * failure; the caller frees it. */
+/* Parses @url, the part of a URL that follows the engine's scheme. Can set @ret_path even on
+ * failure. The caller must free it. */
 static kiln_status parse_url(const char *url, const kilni_store_engine *engine,
                              kilni_store_options *options, char **ret_path, kiln_error *error)
 {
@@ -560,8 +561,8 @@ static kiln_status complete_options(const kilni_store_engine *engine, kilni_stor
         options->secret_key_file) {
         return KILN_OK;
     }
-    /* Without a key to sign with, nothing is put, because nobody would believe an unsigned entry.
-     */
+    /* Without a key to sign with, the store is read-only, because nobody would believe an unsigned
+     * entry. */
     options->flags |= KILN_STORE_READONLY;
     return options->trusted_key_files[0] || options->trusted_key_files[1]
                ? KILN_OK

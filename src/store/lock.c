@@ -15,14 +15,14 @@
 #define FIRST_SLEEP_NS 100000u
 #define LONGEST_SLEEP_NS 50000000u
 
-/* How many times to try to open a file; a try fails if the process forks during it. */
+/* How many times to try to open a file. A try fails if the process forks in the meantime. */
 #define OPEN_TRIES 16
 
 /* Guards the two variables below. It is locked before fork, and unlocked after it in both
- * processes. Otherwise, no thread holds it during a system call, because a file server that does
- * not answer must not block the application's fork. */
+ * processes. Apart from that, no thread holds it during a system call, because a file server that
+ * does not answer must not block the application's fork. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static kilni_lock *first_lock; /* of all open locks */
+static kilni_lock *first_lock; /* the head of the list of all open locks */
 static unsigned fork_count;
 
 static void before_fork(void)
@@ -36,9 +36,9 @@ static void after_fork_in_parent(void)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* Locks may be on the stacks of threads that do not exist in the child, and new threads may get the
- * memory of these stacks. So the child does not access the locks later, except in kilni_lock_close.
- */
+/* Locks can be on the stacks of threads that do not exist in the child. New threads of the child
+ * can get the memory of these stacks. So after this handler, the child accesses a lock only in
+ * kilni_lock_close. */
 static void after_fork_in_child(void)
 {
     for (kilni_lock *lock = first_lock; lock; lock = lock->next) {
@@ -62,8 +62,8 @@ static unsigned count_forks(void)
     return count;
 }
 
-/* Adds a lock to the list. Fails if the process has forked since @forks_before was read, because
- * the child may then have a copy of the descriptor that is not in its list. */
+/* Adds a lock to the list. Fails if the process has forked since @forks_before was read. The child
+ * could then have a copy of the descriptor that is missing from the child's list. */
 static bool enlist(kilni_lock *lock, unsigned forks_before)
 {
     pthread_mutex_lock(&list_lock);
@@ -120,9 +120,9 @@ static kiln_status open_trusted(int directory, const char *path, int flags, int 
     return KILN_OK;
 }
 
-/* Opens a lock's file and adds the lock to the list. Nothing is locked yet, so it does no harm if a
- * child has a copy of the descriptor. In that case this process closes its own descriptor and opens
- * the file again. */
+/* Opens a lock's file and adds the lock to the list. Nothing is locked yet, so a copy of the
+ * descriptor in a forked child does no harm. If there might be such a copy, this process closes its
+ * own descriptor and opens the file again. */
 static kiln_status open_and_enlist(int directory, const char *path, int flags, bool is_brief,
                                    kilni_lock *ret_lock, struct stat *ret_stat)
 {
@@ -217,12 +217,12 @@ void kilni_lock_close(kilni_lock *lock)
         lock->is_brief ? lock->held.file >= 0 : kilni_owned_descriptor_is_intact(&lock->held);
     const int file = is_ours ? lock->held.file : -1;
     if (is_ours) {
-        /* A child that ran no fork handlers may have a copy of the descriptor. Then the range stays
-         * locked unless it is unlocked explicitly. */
+        /* A child that ran no fork handlers might have a copy of the descriptor. In that case,
+         * closing the descriptor here would not unlock the range. */
         kilni_os()->lock(file, F_UNLCK, 0, 0);
     }
-    /* A child that is forked from here on may keep a copy of the descriptor, which no longer locks
-     * anything. */
+    /* A child that is forked from now on can keep a copy of the descriptor, because the descriptor
+     * no longer locks anything. */
     unlist(lock);
     lock->held.file = -1;
     if (is_ours) {

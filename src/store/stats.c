@@ -5,7 +5,7 @@
 
 #include "store/totals.h"
 
-/* Converts a status of a totals file to one that the public header lists. */
+/* Converts a status of kilni_totals_… to a status that the public header lists. */
 static kiln_status public_status(kiln_status status)
 {
     switch (status) {

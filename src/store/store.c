@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public calls on a store. They do everything that is the same for all engines.
+ * The public calls for a store. They contain everything that is the same for all engines.
  */
 #include "store/store.h"
 
@@ -23,7 +23,7 @@
 #include "store/last_miss.h"
 #include "store/signing/signers.h"
 
-#define SENT_LEVEL 3 /* of compression */
+#define SENT_LEVEL 3 /* the compression level */
 
 static bool is_writable(const kiln_store *store)
 {
@@ -133,8 +133,8 @@ bool kilni_store_has_kind_of_key(const kiln_entry *entry)
            kilni_store_is_request(kiln_entry_key(entry));
 }
 
-/* Passes an engine's answer to the caller: sets @ret_entry to @found if the caller may have the
- * entry. Returns the status for the caller. */
+/* Decides what the caller gets of an engine's answer. If the caller is allowed to have the entry,
+ * this function sets @ret_entry to @found. Returns the status for the caller. */
 static kiln_status hand_out(kiln_status status, kiln_entry *found, kiln_entry **ret_entry)
 {
     if (status == KILN_OK && !kilni_store_has_kind_of_key(found)) {

@@ -51,7 +51,7 @@ static void apply(kilni_counters *counters, const kilni_totals_change *change)
     memcpy(&counters->values[FIELD_COUNTERS], &totals.counters, sizeof totals.counters);
 }
 
-/* A change of a file, and what the file contains afterwards. */
+/* A change to a file, and what the file contains after the change. */
 typedef struct file_change {
     const kilni_totals_change *change;
     kilni_totals totals;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A statistics file: counters to which many processes add, and the size of the store as its writers
- * have counted it. docs/stores.md describes the file's bytes.
+ * A statistics file contains counters to which many processes add. It also contains the size of the
+ * store as its writers have counted it. docs/stores.md describes the file's bytes.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include <kiln/stats.h>
 
-/* The number of counters in kiln_stats, seen as an array. */
+/* The number of counters in kiln_stats, which code here treats as an array. */
 enum { KILNI_STATS_COUNT = sizeof(kiln_stats) / sizeof(uint64_t) };
 
 typedef struct kilni_totals {
@@ -20,30 +20,31 @@ typedef struct kilni_totals {
 } kilni_totals;
 
 typedef struct kilni_totals_change {
-    int64_t entries, bytes; /* to be added, or to be set if is_recount */
+    int64_t entries, bytes; /* added to the sizes; if is_recount, they replace them */
     bool is_recount;
-    kiln_stats counters; /* to be added */
+    kiln_stats counters; /* added to the counters */
 } kilni_totals_change;
 
 /* Changes a statistics file under its lock, and creates the file if necessary. A damaged file is
- * replaced. A file that is not a statistics file, or is of a newer version, is not changed.
+ * replaced. If the file has a newer version, or is not a statistics file, the function does not
+ * change it.
  *
- * @directory   @path is relative to it, or AT_FDCWD
- * @ret_totals  what the file contains after the change; may be NULL
- * Returns KILN_OK; KILN_MISS: no such directory; KILN_E_CORRUPT: not a statistics file, or one of a
- * newer version; KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL; KILN_BUSY: the lock was not free
- * within 5 ms; KILN_E_IO: also if the file system has no locks. */
+ * @directory   the directory in which a relative @path begins; can be AT_FDCWD
+ * @ret_totals  [out] what the file contains after the change; can be NULL
+ * Returns KILN_OK; KILN_MISS: no such directory; KILN_E_CORRUPT: the file has a newer version, or
+ * is not a statistics file; KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL; KILN_BUSY: the lock was
+ * not free within 5 ms; KILN_E_IO, which also means that the file system has no locks. */
 kiln_status kilni_totals_change_file(int directory, const char *path,
                                      const kilni_totals_change *change, kilni_totals *ret_totals);
 
-/* Reads a statistics file. If another process holds the file's lock, the file is read without it,
- * and the content is accepted if its checksum is right.
+/* Reads a statistics file. If another process holds the file's lock, the function reads the file
+ * without the lock. It then accepts the content if the checksum is right.
  *
  * Returns KILN_OK; KILN_MISS: no such file; KILN_E_CORRUPT: the file is damaged, or is not a
  * statistics file; else as kilni_totals_change_file. */
 kiln_status kilni_totals_read_file(int directory, const char *path, kilni_totals *ret_totals);
 
-/* Applies a change to totals in memory. */
+/* Applies a change to totals that are in memory. */
 void kilni_totals_apply(kilni_totals *totals, const kilni_totals_change *change);
 
 /* Adds @delta to @sum. */

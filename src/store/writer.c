@@ -21,22 +21,22 @@
 #define NS_PER_S 1000000000u
 #define LOCK_RETRY_NS 100000u
 
-/* Guards the queues and states of all writers. A thread holds it for a few instructions, or to
- * start a thread, but never during I/O or while it releases an entry or a lease. All writers share
- * one lock, so that the fork handlers have to take only one. It is locked before fork, and unlocked
- * after it in both processes. */
+/* Guards the queues and states of all writers. A thread holds this lock for a few instructions, or
+ * while it starts a thread. It never holds the lock during I/O, or while it releases an entry or a
+ * lease. All writers share one lock, so that the fork handlers have to take only one. The lock is
+ * taken before fork, and released after it in both processes. */
 static pthread_mutex_t writers_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* How many forks led from the first process to this one. It is only written in the child of a fork,
- * when that child has no other thread; relaxed. */
+/* How many forks led from the first process to this one. Only a fork handler in the child writes
+ * it, and the child has no other thread at that time. So every access is relaxed. */
 static _Atomic unsigned fork_generation;
 
 typedef struct queue_item {
     struct queue_item *next;
     kiln_entry *entry;
-    kiln_lease *lease; /* may be NULL */
+    kiln_lease *lease; /* can be NULL */
     size_t fill;       /* 0: the entry must be put */
-    kiln_key *key;     /* of a fill */
+    kiln_key *key;     /* the key of a fill */
     uint64_t bytes;
 } queue_item;
 
@@ -47,29 +47,28 @@ struct kilni_writer {
     unsigned generation; /* the fork_generation of the process that created the writer */
     bool spares_thread;
 
-    /* Counts that are not flushed yet. They are added with relaxed operations before is_dirty is
-     * set (release), which pairs with the load (acquire) before the flush that takes these counts.
-     */
+    /* Counts that are not flushed yet. A thread adds them with relaxed operations and then sets
+     * is_dirty (release). The load of is_dirty before a flush (acquire) pairs with this store. */
     _Atomic uint64_t pending[KILNI_STATS_COUNT];
     _Atomic bool is_dirty;
 
-    /* All builds that were counted, and how long they took; relaxed, since the mean is only an
-     * estimate. */
+    /* The number of all builds that were counted, and their total duration. Every access is
+     * relaxed, since the mean is only an estimate. */
     _Atomic uint64_t builds, build_ns;
 
-    /* All further fields except the last two are guarded by writers_lock. */
+    /* The lock writers_lock guards all following fields except the last two. */
     pthread_cond_t changed; /* one of the fields below has changed, or is_dirty was set */
     queue_item *first, *last;
-    uint64_t queued_bytes; /* of the entries that wait or are being written */
+    uint64_t queued_bytes; /* the size of the entries that wait or are being written */
     uint64_t flush_at_ns;  /* when to flush the counts; 0: no unflushed counts were seen */
     unsigned flushes_wanted, flushes_done;
     bool has_thread, has_to_stop;
-    bool is_busy;     /* a thread works for this writer, outside the lock */
-    bool is_detached; /* its thread closes it, at the latest at detached_until_ns */
+    bool is_busy;     /* a thread is working for this writer, without the lock */
+    bool is_detached; /* the writer's thread will close it, at detached_until_ns at the latest */
     uint64_t detached_until_ns;
     pthread_t thread;
 
-    /* Counts that could not be written yet. They belong to the thread that set is_busy. */
+    /* Counts that could not be written yet. Only the thread that set is_busy accesses them. */
     kiln_stats for_store, for_file;
 };
 
@@ -179,7 +178,7 @@ static void flush_counts(kilni_writer *writer)
     }
 }
 
-/* ---- working: with writers_lock held, which is released during the work ---- */
+/* ---- working: these functions hold writers_lock, and release it during the work ---- */
 
 static void begin_work(kilni_writer *writer)
 {
@@ -196,9 +195,9 @@ static void end_work(kilni_writer *writer)
 
 static void flush_locked(kilni_writer *writer)
 {
-    /* A caller of kilni_writer_drain waits for a flush that follows everything that is queued. If
-     * the queue is not empty, this flush was begun only because its time had come, and does not
-     * count for such a caller. */
+    /* A caller of kilni_writer_drain waits for a flush that comes after everything that is queued.
+     * If the queue is not empty, this flush is only a periodic one, and the caller must wait for a
+     * later one. */
     unsigned wanted = writer->first ? writer->flushes_done : writer->flushes_wanted;
     writer->flush_at_ns = 0;
     begin_work(writer);
@@ -235,7 +234,7 @@ static void write_first_locked(kilni_writer *writer)
     free_item(item);
     end_work(writer);
     writer->queued_bytes -= bytes;
-    /* The store has counted the put, and the statistics file needs that count. */
+    /* The store has counted the put. The count must also reach the statistics file. */
     atomic_store_explicit(&writer->is_dirty, true, memory_order_release);
 }
 
@@ -290,13 +289,13 @@ static void drop_items(kilni_writer *writer, queue_item *first)
     }
 }
 
-/* Frees a writer that no other thread uses any more. Entries that were not written are dropped and
- * counted. */
+/* Frees a writer that no other thread uses any more. Drops and counts the entries that were not
+ * written. */
 static void free_stopped(kilni_writer *writer)
 {
     drop_items(writer, writer->first);
-    /* In a forked child, the parent's thread may still be registered as a waiter of the condition,
-     * which therefore cannot be destroyed. */
+    /* In a forked child, the parent's thread might still be registered as a waiter of the
+     * condition. So the condition cannot be destroyed. */
     if (!is_forked(writer)) {
         if (atomic_load_explicit(&writer->is_dirty, memory_order_acquire)) {
             flush_counts(writer);
@@ -307,8 +306,8 @@ static void free_stopped(kilni_writer *writer)
     free(writer);
 }
 
-/* Whether the thread continues to work. If the writer's own thread has forked, in a callback, the
- * child writes nothing, because the parent does. */
+/* Returns true if the thread must continue to work. If a callback on the writer's own thread has
+ * forked, the child writes nothing, because the parent does. */
 static bool goes_on_locked(const kilni_writer *writer)
 {
     if (is_forked(writer)) {
@@ -411,9 +410,9 @@ static void prepend_locked(kilni_writer *writer, queue_item *item)
     writer->queued_bytes += item->bytes;
 }
 
-/* Writes an item, or queues it, in a process with one thread. A program that has found its entry
- * must not wait for a fill. So a fill is queued, and made by a drain or after the next put, whose
- * caller has waited for a build anyway. */
+/* Writes or queues an item in a process that has only one thread. A fill is queued, because a
+ * program that has found its entry must not wait for a fill. A drain makes the fill, or the next
+ * put does: its caller has waited for a build anyway. */
 static kiln_status enqueue_alone_locked(kilni_writer *writer, queue_item *item)
 {
     if (item->fill > 0) {
@@ -504,16 +503,16 @@ void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
     }
 }
 
-/* Returns the time at which a timeout that begins now ends. */
+/* Returns the time at which a timeout ends if it begins now. */
 static uint64_t end_of(uint64_t timeout_ns)
 {
     const uint64_t now_ns = kilni_clock_ns();
     return timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
 }
 
-/* A drain may be called by a signal handler that ends the process, and the handler may have
- * interrupted this same thread while it held the lock. So a drain waits for the lock only until its
- * timeout. */
+/* A signal handler that ends the process can call a drain. The handler might have interrupted its
+ * own thread while that thread held the lock. So a drain waits for the lock only until its timeout.
+ */
 static bool lock_writers_until(uint64_t end_ns)
 {
     while (pthread_mutex_trylock(&writers_lock) != 0) {
@@ -527,7 +526,7 @@ static bool lock_writers_until(uint64_t end_ns)
 
 static bool is_drained_locked(const kilni_writer *writer, unsigned flush)
 {
-    /* The difference is signed because the numbers may wrap around. */
+    /* The difference is signed because the numbers can wrap around. */
     bool is_flushed = (int)(writer->flushes_done - flush) >= 0;
     return is_flushed && !writer->first && !writer->is_busy;
 }
@@ -557,8 +556,8 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     return is_drained ? KILN_OK : KILN_TIMEOUT;
 }
 
-/* Drops what is queued and stops the thread. The leases of the dropped entries are released before
- * the entry that is being written is complete. */
+/* Drops what is queued and stops the thread. The leases of the dropped entries are released first.
+ * After that, this function waits until the entry that is being written is complete. */
 static void stop_thread(kilni_writer *writer)
 {
     pthread_mutex_lock(&writers_lock);
@@ -600,8 +599,8 @@ void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns)
         kiln_store_close(&store);
         return;
     }
-    /* This is the writer's own thread, which cannot wait for itself, and which is still using the
-     * writer and the store. */
+    /* This is the writer's own thread. It cannot wait for itself, and it is still using the writer
+     * and the store. */
     *writer = NULL;
     pthread_mutex_lock(&writers_lock);
     self->is_detached = true;

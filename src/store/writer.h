@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writes entries to a store on a separate thread, so that threads that build do not wait for a
- * disk. Also keeps the counters of this process. The process may end at any moment: entries that
+ * disk. Also keeps the counters of this process. The process can end at any moment. Entries that
  * are not written yet are then lost, but no entry is written in part.
  */
 #pragma once
@@ -12,26 +12,27 @@
 #include <kiln/stats.h>
 #include <kiln/store.h>
 
-/* May be used by any thread. In a forked child, a put drops its entry, a drain immediately returns
- * KILN_OK, and kilni_writer_free frees the memory but writes nothing. */
+/* Any thread can use a writer. In a forked child, a put drops its entry, a drain immediately
+ * returns KILN_OK, and kilni_writer_free frees the memory but writes nothing. */
 typedef struct kilni_writer kilni_writer;
 
-/* Registers the fork handlers of writers. Otherwise kilni_writer_new registers them for the first
- * writer. A caller needs this function if it creates a writer while it holds a lock that its own
- * fork handlers take. */
+/* Registers the fork handlers of writers. If this function is not called, kilni_writer_new
+ * registers them when it creates the first writer. A caller needs this function if it creates a
+ * writer while it holds a lock that its own fork handlers take. */
 void kilni_writer_watch_forks(void);
 
 /* Creates a writer, without starting its thread.
  *
  * @store             borrowed until kilni_writer_free; NULL: only the statistics file is written
- * @max_queued_bytes  the largest total size of the entries that wait or are being written. If there
+ * @max_queued_bytes  the maximum total size of the entries that wait or are being written. If there
  *                    are no such entries, an entry of any size is accepted
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
                              kilni_writer **ret_writer);
 
-/* Names a file to which the counters are also added, as by kiln_stats_add_to_file. Must be called
- * before the first put or count. @path is copied; NULL: none. Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* Names a file to which the writer also adds the counters, like kiln_stats_add_to_file. Must be
+ * called before the first put or count. @path is copied; NULL: none. Returns KILN_OK;
+ * KILN_E_NO_MEMORY. */
 kiln_status kilni_writer_set_stats_file(kilni_writer *writer, const char *path);
 
 /* While the process has only one thread, makes that thread write the entries that it puts, and
@@ -40,12 +41,12 @@ kiln_status kilni_writer_set_stats_file(kilni_writer *writer, const char *path);
  * takes to write most entries. Must be called before the first put. */
 void kilni_writer_spare_thread(kilni_writer *writer);
 
-/* Queues an entry, and starts the thread if it is not running. After kilni_writer_spare_thread, may
- * instead write the entry before it returns. Retains the entry; allocates once and copies nothing.
- * The lease of the entry's builder is queued with the entry, and released after the entry was
- * written or dropped.
+/* Queues an entry, and starts the thread if it is not running. If kilni_writer_spare_thread was
+ * called, this function might instead write the entry before it returns. It retains the entry,
+ * allocates memory once and copies nothing. The lease of the entry's builder is queued with the
+ * entry, and released after the entry was written or dropped.
  *
- * @lease  may be NULL or point to NULL; set to NULL in any case
+ * @lease  can be NULL or point to NULL; the pointer to which it points is set to NULL in any case
  * Returns KILN_OK; KILN_E_FULL or KILN_E_NO_MEMORY: the entry is dropped and counted, and the lease
  * released. */
 kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln_lease **lease);
@@ -59,29 +60,28 @@ kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln
 void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
                        const kiln_entry *entry);
 
-/* Adds @delta to the counters. The counters reach the totals soon if the thread is running,
- * otherwise with the next drain. The caller must not add what the store and this writer count
- * themselves: puts, evicted entries, entries that this writer dropped, and damaged entries that
+/* Adds @delta to the counters. If the thread is running, it soon adds the counters to the totals.
+ * Otherwise the next drain does. The caller must not add what the store or this writer already
+ * counts: puts, evicted entries, entries that this writer dropped, and damaged entries that
  * kiln_store_get reported. */
 void kilni_writer_count(kilni_writer *writer, const kiln_stats *delta);
 
-/* Returns the mean duration of the builds that were counted; 0: none was. */
+/* Returns the mean duration of the builds that were counted; 0: no build was counted. */
 uint64_t kilni_writer_mean_build_ns(const kilni_writer *writer);
 
 /* Waits until everything that was queued has been written and counted. If the writer has no thread,
- * the caller does this work, and a write that has begun may exceed the timeout. Returns KILN_OK;
+ * the caller does this work, and a write that has begun can exceed the timeout. Returns KILN_OK;
  * KILN_TIMEOUT. */
 kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns);
 
 /* Drains the writer. Drops and counts the entries that are still queued after the timeout. Then
  * ends the thread, frees the writer and sets the pointer to NULL. Accepts NULL and a pointer to
- * NULL. Waits until the entry that is being written is complete, so the call can take longer than
- * the timeout if the store blocks. Must not be called by the writer's own thread. */
+ * NULL. Waits until the entry that is being written is complete, so if the store blocks, the call
+ * can take longer than the timeout. Must not be called by the writer's own thread. */
 void kilni_writer_free(kilni_writer **writer, uint64_t timeout_ns);
 
 /* Does the same as kilni_writer_free, and then closes the store. Unlike kilni_writer_free, this
- * function may be called on the writer's own thread, from a log callback of the store. If called
- * there, it returns immediately. Later, until the timeout has passed, the thread writes what is
- * queued. Then it closes the store and ends. The caller must not use the writer or the store
- * afterwards. */
+ * function can be called on the writer's own thread, from a log callback of the store. There it
+ * returns immediately. Afterwards the thread writes what is queued, until the timeout has passed.
+ * Then it closes the store and ends. The caller must not use the writer or the store afterwards. */
 void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns);

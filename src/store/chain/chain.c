@@ -31,21 +31,21 @@ static kiln_status worse(kiln_status a, kiln_status b)
 
 /* ---- counters ---- */
 
-/* Whether this tier may have the chain's counters. */
+/* Returns true if this tier might contain the chain's counters. */
 static bool has_totals(const kilni_tier *tier)
 {
     return (kilni_tier_capabilities(tier) & KILNI_STORE_TOTALS) &&
            tier->where.options.write != KILNI_WRITE_NONE;
 }
 
-/* Whether this tier gets the chain's counters. */
+/* Returns true if the chain adds its counters to this tier. */
 static bool takes_counters(const kilni_tier *tier)
 {
     return has_totals(tier) && kilni_tier_is_written(tier);
 }
 
-/* Passes the number of damaged entries to the tier that has the totals. That tier writes the number
- * together with its next change, or when it is closed. */
+/* Passes the number of damaged entries to the tier that keeps the totals. That tier writes this
+ * number together with the next change of its totals, or when it is closed. */
 static void pass_damage_down(kilni_chain *chain)
 {
     _Atomic uint64_t *uncounted = &chain->store.uncounted_corrupt;
@@ -63,7 +63,8 @@ static void pass_damage_down(kilni_chain *chain)
 
 /* ---- putting ---- */
 
-/* Adds the evictions of a tier to those of the chain, which the chain's callers read. */
+/* Adds a tier's evictions to the evictions of the chain, because callers read only the chain's
+ * number. */
 static void take_counts(kilni_chain *chain, kiln_store *tier)
 {
     kiln_stats counts;
@@ -71,18 +72,19 @@ static void take_counts(kilni_chain *chain, kiln_store *tier)
     atomic_fetch_add_explicit(&chain->store.counts.evicted, counts.evicted, memory_order_relaxed);
 }
 
-/* Whether a tier gets an entry that was put (@source is NULL), or that was found in @source. This
- * machine's signature means that an entry can be trusted. So a tier that signs gets no entry from a
- * tier that does not require signatures. */
+/* Returns true if a tier gets an entry that was found in the tier @source, or, if @source is NULL,
+ * an entry that was put. This machine's signature means that an entry can be trusted. So a tier
+ * that signs gets no entry from a tier that does not require signatures. */
 static bool is_filled(const kilni_tier *tier, const kilni_tier *source)
 {
     return kilni_tier_is_written(tier) &&
            (!source || !kilni_tier_signs(tier) || kilni_tier_is_authenticated(source));
 }
 
-/* Puts an entry into those of the first @count tiers that accept it. Returns KILN_OK if a tier has
- * stored it; KILN_EXISTS if no tier has, but a tier has the entry in a newer format; else the
- * failure of the first tier that was asked; KILN_E_IO if none was.
+/* Offers an entry to the first @count tiers, and puts it into those that accept it. Returns
+ * KILN_OK: a tier has stored it; KILN_EXISTS: no tier has stored it, and one has the entry in a
+ * newer format. Otherwise returns the failure of the first tier that was asked, or KILN_E_IO if no
+ * tier was asked.
  *
  * @source  the tier in which the entry was found; NULL: the entry is new */
 static kiln_status put_into(kilni_chain *chain, size_t count, const kilni_tier *source,
@@ -130,8 +132,8 @@ static bool is_any_filled(const kilni_chain *chain, size_t from)
     return false;
 }
 
-/* Puts an entry of tier @from into the tiers above, in the form that a directory stores:
- * uncompressed, and with the whole key. A failure does no harm. */
+/* Puts an entry of tier @from into the tiers above. The entry is put in the form that a directory
+ * stores: uncompressed and with the whole key. A failure does no harm. */
 static void copy_upward(kilni_chain *chain, size_t from, const kiln_key *key,
                         const kiln_entry *entry)
 {
@@ -142,8 +144,8 @@ static void copy_upward(kilni_chain *chain, size_t from, const kiln_key *key,
     }
 }
 
-/* Tells the tiers from @from on that an entry was used. Those below the one that had it may have
- * it, too, and do not learn of a use in any other way. */
+/* Tells tier @from, and all tiers below it, that an entry was used. The lower tiers might also have
+ * the entry, and do not learn of the use in any other way. */
 static void report_use(kilni_chain *chain, size_t from, const kiln_key *key,
                        const kiln_entry *entry)
 {
@@ -156,7 +158,8 @@ static void report_use(kilni_chain *chain, size_t from, const kiln_key *key,
     }
 }
 
-/* What a fill has to do. The bits below these are the number of the tier that had the entry. */
+/* Flags that say what a fill must do. The lower bits are the number of the tier that had the entry.
+ */
 enum { FILL_COPIES = KILNI_CHAIN_MAX_TIERS, FILL_REPORTS = 2 * KILNI_CHAIN_MAX_TIERS };
 _Static_assert((FILL_COPIES & (FILL_COPIES - 1)) == 0, "it is a single bit");
 
@@ -181,8 +184,8 @@ static void count_damaged(kilni_chain *chain, uint64_t count)
     atomic_fetch_add_explicit(&chain->store.uncounted_corrupt, count, memory_order_relaxed);
 }
 
-/* Asks one tier. Only look-ups on servers are measured, since they take much longer than reading
- * the clock. */
+/* Asks one tier. Measures only look-ups on servers, because reading the clock takes little time
+ * compared with those. */
 static kiln_status find_in(kilni_tier *tier, kiln_store *store, const kiln_key *key,
                            kiln_entry **ret_entry, bool *ret_first_use)
 {
@@ -195,7 +198,7 @@ static kiln_status find_in(kilni_tier *tier, kiln_store *store, const kiln_key *
     return kilni_tier_note(tier, status);
 }
 
-/* Returns the value for chain_fill after a hit in tier @from; 0: there is nothing to do. */
+/* Returns the value to pass to chain_fill after a hit in tier @from; 0: there is nothing to do. */
 static size_t fill_after(const kilni_chain *chain, size_t from, const kiln_key *key,
                          bool is_first_use)
 {
@@ -282,8 +285,8 @@ static kiln_status chain_contains(kiln_store *store, const kiln_key *key)
     return result;
 }
 
-/* Removes an entry from all writable tiers. If a tier fails or keeps the entry, returns that tier's
- * status; otherwise returns KILN_OK if any tier had the entry. */
+/* Removes an entry from all writable tiers. Returns the status of a tier that fails or keeps the
+ * entry. If there is no such tier, but a tier had the entry, the status is KILN_OK. */
 static kiln_status chain_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
 {
     kilni_chain *chain = chain_of(store);
@@ -327,9 +330,9 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return kilni_u64_add(a, b, &sum) ? sum : KILN_UNLIMITED;
 }
 
-/* Adds up the sizes of all tiers. The totals are those of the first tier that keeps any. If that
- * tier is read-only, chain_add_stats puts counters into a later one. The limits of tiers without
- * totals are not added. */
+/* Adds up the sizes of all tiers. The totals are taken from the first tier that keeps totals. If
+ * that tier is read-only, chain_add_stats adds counters to a later tier, so the totals do not
+ * include them. The limits of tiers without totals are not added. */
 static kiln_status chain_stat(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat)
 {
     kilni_chain *chain = chain_of(store);
@@ -367,12 +370,13 @@ static void add_report(kiln_trim_report *sum, const kiln_trim_report *report)
     sum->bytes += report->bytes;
 }
 
-/* Returns the parameters for a tier, which is trimmed at least to its own maximum size. */
+/* Returns the parameters for trimming a tier. In any case a tier is trimmed to its own maximum
+ * size. */
 static kiln_trim_params trim_params_of(const kilni_tier *tier, const kiln_trim_params *params)
 {
     kiln_trim_params wanted = *params;
     uint64_t size = tier->where.options.max_bytes;
-    wanted.struct_size = sizeof wanted; /* the caller's struct may be longer */
+    wanted.struct_size = sizeof wanted; /* the caller's struct can be longer */
     if (size > 0 && size < wanted.max_bytes) {
         wanted.max_bytes = size;
     }
@@ -380,7 +384,7 @@ static kiln_trim_params trim_params_of(const kilni_tier *tier, const kiln_trim_p
 }
 
 /* Trims each writable tier separately, except servers, which remove entries themselves. A dry run
- * also asks tiers that are read-only. */
+ * includes tiers that are read-only. */
 static kiln_status chain_trim(kiln_store *store, const kiln_trim_params *params,
                               kiln_trim_report *ret_report)
 {
@@ -408,8 +412,8 @@ static kiln_status chain_trim(kiln_store *store, const kiln_trim_params *params,
 
 /* ---- the last miss, which is kept where the counters are ---- */
 
-/* Makes the tier record the key in @miss. The tier makes a new entry for this, and signs the entry
- * if the tier has a signing key. */
+/* Makes the tier record the key in @miss. The tier makes a new entry that records the key. It signs
+ * this entry if it has a signing key. */
 static kiln_status pass_miss_on(kiln_store *tier, const kiln_entry *miss)
 {
     kiln_key *key = NULL;
@@ -486,8 +490,8 @@ static const kilni_store_ops chain_ops = {
     .each_tier = kilni_chain_each_tier,
 };
 
-/* Copies the path of the key file, because the tier may be opened after the caller has freed it.
- * The location contains all other texts that the tier needs. */
+/* Copies the path of the key file, because the tier can be opened after the caller has freed the
+ * path. All other texts that the tier needs are in the memory of the location. */
 static kiln_status keep_key_file(kilni_tier *tier, kiln_error *error)
 {
     kilni_store_options *options = &tier->where.options;
@@ -501,7 +505,8 @@ static kiln_status keep_key_file(kilni_tier *tier, kiln_error *error)
     return KILN_OK;
 }
 
-/* Whether a chain's text may contain a server's password. A '|' may be a part of the password. */
+/* Returns true if a chain's text might contain a server's password. A '|' can be a part of the
+ * password. */
 static bool may_have_password(const char *text)
 {
     const char *host = strstr(text, "//");
@@ -509,7 +514,7 @@ static bool may_have_password(const char *text)
     return colon && strchr(colon, '@');
 }
 
-/* Replaces a message about a tier, because the message may contain a part of a password. */
+/* Replaces a message about a tier, because the message might contain a part of a password. */
 static kiln_status hide_tier(const kilni_chain *chain, kiln_error *error)
 {
     return kilni_error_set(error, KILN_E_PARSE, 0,
@@ -573,7 +578,7 @@ static kiln_status add_tiers(kilni_chain *chain, const char *location,
     }
 }
 
-/* Whether the chain signs entries that are put, although entries that it finds may have a different
+/* Returns true if the chain signs entries that are put, but can find entries that have a different
  * signature, or none. */
 static bool vouches_for_others(const kilni_chain *chain)
 {
@@ -598,8 +603,8 @@ static void find_home(kilni_chain *chain)
     }
 }
 
-/* Opens the tiers. Returns KILN_OK if at least one tier could be opened; otherwise the first status
- * that is not KILN_MISS, or KILN_MISS if all tiers returned it. */
+/* Opens the tiers. Returns KILN_OK if at least one tier could be opened. Otherwise returns the
+ * first status that is not KILN_MISS, or KILN_MISS if all tiers returned it. */
 static kiln_status open_tiers(kilni_chain *chain, kiln_error *error)
 {
     bool is_any_open = false;

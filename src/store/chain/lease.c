@@ -15,8 +15,8 @@ typedef struct wanted_lease {
     uint64_t build_ns;
 } wanted_lease;
 
-/* Takes a lease from the first tier that can grant one: from a server if @is_server, otherwise from
- * a local tier. */
+/* Takes a lease from the first tier that can grant one. If @is_server is true, this function asks
+ * only servers, otherwise only local tiers. */
 static kiln_status ask_tiers(kilni_chain *chain, bool is_server, const wanted_lease *wanted,
                              uint64_t wait_ns, kiln_lease **ret_lease)
 {
@@ -40,7 +40,8 @@ static kiln_status ask_tiers(kilni_chain *chain, bool is_server, const wanted_le
     return result;
 }
 
-/* Whether a server grants leases, and a local tier has an entry of the key. */
+/* Returns true if a server grants leases, but a local tier has an entry of the key, so that the
+ * server need not be asked. */
 static bool is_server_needless(kilni_chain *chain, const kiln_key *key)
 {
     bool has_server = false, is_here = false;
@@ -56,9 +57,9 @@ static bool is_server_needless(kilni_chain *chain, const kiln_key *key)
 }
 
 /* Takes the leases of the machine and of the fleet. If this process had to wait for the machine's
- * lease, the last holder has probably stored the entry, and then the server is not asked. Returns
- * KILN_OK: @lease has at least one of them; KILN_BUSY; KILN_E_NO_MEMORY; otherwise why neither
- * lease could be obtained. */
+ * lease, the last holder has probably stored the entry. If it has, the server is not asked. Returns
+ * KILN_OK: @lease has at least one of the two leases; KILN_BUSY; KILN_E_NO_MEMORY; or a status that
+ * says why neither lease could be obtained. */
 static kiln_status take(kilni_chain *chain, const wanted_lease *wanted, uint64_t wait_ns,
                         chain_lease *lease)
 {
@@ -81,8 +82,8 @@ static kiln_status take(kilni_chain *chain, const wanted_lease *wanted, uint64_t
     return fleet == KILN_BUSY || fleet == KILN_E_NO_MEMORY || fleet == KILN_OK ? fleet : machine;
 }
 
-/* While this process waited, the last holder of the lease may have put the entry onto a server,
- * even if that server has no leases. */
+/* Makes the next look-up ask the servers again. While this process waited, the last holder of the
+ * lease might have put the entry onto a server, even onto one that has no leases. */
 static void forget_misses(kilni_chain *chain, const kiln_key *key)
 {
     for (size_t i = 0; i < chain->count; i++) {

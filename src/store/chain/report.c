@@ -4,16 +4,17 @@
 
 #include "store/chain/chain.h"
 
-/* Returns the folder of the files of counts; NULL: there is none. Its store has checked that the
- * folder belongs to this user. A relative path could lead to a different folder by now. */
+/* Returns the folder that contains the files of counts; NULL: there is none. The store of that
+ * folder has checked that it belongs to this user. Relative paths are not used, because by now they
+ * could lead to a different folder. */
 static const char *folder_of(const kilni_chain *chain)
 {
     const char *path = chain->home ? chain->home->where.path : NULL;
     return path && path[0] == '/' && kilni_tier_peek(chain->home) ? path : NULL;
 }
 
-/* Returns a text that is the same in all chains with this tier; NULL: memory ran out. The caller
- * frees it. */
+/* Returns a text that identifies the tier and is the same in all chains that contain it; NULL:
+ * memory ran out. The caller must free the text. */
 static char *identity_of(const kilni_tier *tier)
 {
     char *text = NULL;

@@ -5,8 +5,8 @@
 
 #include "os/clock.h"
 
-/* After this many failures in a row, a tier is skipped. A single unreadable file is no reason to
- * skip its tier. */
+/* After this many failures in a row, a tier is skipped. A single unreadable file does not cause its
+ * tier to be skipped. */
 #define FAILURES_IN_A_ROW 3u
 #define PAUSE_MIN_NS ((uint64_t)1000000000)
 #define PAUSE_MAX_NS ((uint64_t)60 * 1000000000)
@@ -42,8 +42,8 @@ static void count_failure(kilni_tier *tier, unsigned least, const char *why)
     }
 }
 
-/* Records a success. If a success occurs between the two steps in which another thread records a
- * failure, only retry_ns remains set. */
+/* Records a success. Another thread records a failure in two steps. If this function runs between
+ * these steps, only retry_ns remains set. */
 static void count_success(kilni_tier *tier)
 {
     if (atomic_load_explicit(&tier->failures, memory_order_relaxed) > 0 ||
@@ -80,7 +80,7 @@ kiln_status kilni_tier_open(kilni_tier *tier, kiln_error *ret_error)
     return KILN_OK;
 }
 
-/* Whether the tier must be tried again now, by this thread. */
+/* Returns true if this thread must try the tier again now. */
 static bool claims_retry(kilni_tier *tier, uint64_t retry_ns)
 {
     uint64_t now_ns = kilni_clock_ns();
@@ -110,7 +110,8 @@ kiln_store *kilni_tier_peek(kilni_tier *tier)
     return is_in_order ? store_of(tier) : NULL;
 }
 
-/* The reason that the tier's store gives comes first, because it says more. */
+/* If the tier's store gives a reason, that reason is returned, because it is more precise than the
+ * tier's own. */
 const char *kilni_tier_outage(kilni_tier *tier, uint64_t *ret_wait_ns)
 {
     const uint64_t retry_ns = atomic_load_explicit(&tier->retry_ns, memory_order_relaxed);

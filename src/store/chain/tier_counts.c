@@ -10,8 +10,8 @@
 #include "key/hash.h"
 #include "store/counter_file.h"
 
-/* If a file has more durations than this, all of its numbers of durations are halved, so that later
- * look-ups weigh more. */
+/* If a file counts more durations than this, all its counters of durations are halved. So later
+ * look-ups have more weight than earlier ones. */
 #define DURATIONS_MAX 1024u
 
 _Static_assert(KILNI_TIER_COUNTERS <= KILNI_COUNTERS_MAX, "a file has room for all counters");
@@ -21,10 +21,11 @@ static void add(kilni_tier_counts *counts, unsigned counter, uint64_t value)
     atomic_fetch_add_explicit(&counts->values[counter], value, memory_order_relaxed);
 }
 
-/* An answer that takes less time does not come from a server. */
+/* A faster answer does not come from a server. */
 #define SHORTEST_NS 2000u
 
-/* Two classes for each power of two of microseconds, from the first power on. */
+/* Returns the class of a duration. Durations from one power of two of microseconds to the next are
+ * divided into two classes. The first class begins at 2 us. */
 static unsigned class_of(uint64_t duration_ns)
 {
     const uint64_t us = duration_ns / 1000;
@@ -33,7 +34,7 @@ static unsigned class_of(uint64_t duration_ns)
     return number < KILNI_TIER_DURATION_CLASSES ? number : KILNI_TIER_DURATION_CLASSES - 1;
 }
 
-/* Returns where a class begins, in microseconds. */
+/* Returns the shortest duration of a class, in microseconds. */
 static uint64_t beginning_of(unsigned number)
 {
     const uint64_t whole = UINT64_C(2) << (number / 2);
@@ -76,7 +77,7 @@ void kilni_tier_counts_note_put(kilni_tier_counts *counts, kiln_status status)
 
 /* ---- the file ---- */
 
-/* Writes the path of a tier's file. Returns false if it is too long. */
+/* Sets @path to the path of a tier's file. Returns false if the path is too long. */
 static bool path_of(const char *folder, const char *identity, char path[PATH_MAX])
 {
     const kiln_digest digest = kilni_hash(identity, strlen(identity));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walks through all tiers. An entry that is in several tiers is visited once, in the first of them,
- * because a look-up finds that copy.
+ * Walks through all tiers. If several tiers have an entry, only the copy in the first of these
+ * tiers is visited, because a look-up finds that copy.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +15,15 @@ typedef struct digest_cell {
     bool is_taken;
 } digest_cell;
 
-/* A hash table with open addressing, at most half full. */
+/* A hash table with open addressing. It is at most half full. */
 typedef struct digest_set {
     digest_cell *cells;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
 } digest_set;
 
-/* Returns the cell of a digest, or the free cell in which the digest belongs. A digest needs no
- * further hash, since it is a hash itself. */
+/* Returns the cell that contains a digest; if there is none, the free cell into which the digest
+ * belongs. The digest is a hash itself, so it is not hashed again. */
 static digest_cell *find_cell(const digest_set *set, const kiln_digest *digest)
 {
     size_t at;
@@ -89,8 +89,8 @@ kiln_status kilni_chain_item_read(kiln_item *item, kiln_entry **ret_entry)
     return kiln_item_read(((chain_item *)item)->copy, ret_entry);
 }
 
-/* Removes the copies of an entry in the tiers below @above. The walk skips these copies, but later
- * look-ups would find them. */
+/* Removes the copies of an entry from the tiers below tier @above. The walk skips these copies, but
+ * later look-ups would find them. */
 static void remove_below(kilni_chain *chain, size_t above, const kiln_key *key)
 {
     for (size_t i = above + 1; i < chain->count; i++) {
@@ -109,8 +109,8 @@ kiln_status kilni_chain_item_remove(kiln_item *item)
     if (!kilni_tier_is_written(&chain->tiers[self->tier])) {
         return KILN_E_READONLY;
     }
-    /* The key can be read only from an intact entry. If a damaged entry is removed, look-ups find
-     * the copies in the tiers below. */
+    /* The key can be read only from an intact entry. So if the removed entry is damaged, its copies
+     * in the tiers below stay, and later look-ups find them. */
     kiln_entry *entry = NULL;
     kiln_item_read(self->copy, &entry);
     kiln_status status = kiln_item_remove(self->copy);
@@ -144,7 +144,8 @@ typedef struct chain_walk {
     kiln_status status; /* KILN_E_NO_MEMORY, or KILN_OK */
 } chain_walk;
 
-/* Whether an item is the first one with its digest in this walk. Records the digest. */
+/* Returns true if the walk has not yet visited an item with this item's digest. Records the digest.
+ */
 static bool is_first_copy(chain_walk *walk, kiln_item *item)
 {
     kiln_item_info info = {.struct_size = sizeof info};
@@ -168,8 +169,8 @@ static int visit_copy(void *user, kiln_item *item)
     return walk->has_ended || walk->status != KILN_OK;
 }
 
-/* Walks through each tier. A tier that fails is skipped, and the first failure is returned at the
- * end. */
+/* Walks through each tier. If a tier fails, the walk skips it and continues, and returns the first
+ * failure at the end. */
 static kiln_status walk_tiers(chain_walk *walk, walk_fn *each)
 {
     kiln_status first_failure = KILN_OK;

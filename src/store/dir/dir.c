@@ -22,8 +22,8 @@ static void dir_close(kiln_store *store)
     if (!kilni_dir_is_readonly(dir)) {
         kilni_dir_flush_pending(store);
     }
-    /* The application may have closed the descriptor and opened a different file under its number.
-     */
+    /* The application might have closed the descriptor and opened a different file under its
+     * number. */
     if (kilni_dir_is_there(dir)) {
         kilni_dir_trim_before_close(dir);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens, checks and reads files that may be entries.
+ * Opens, checks and reads files that might be entries.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include "os/trust.h"
 #include "store/dir/dir.h"
 
-/* How many bytes are read before they are hashed. They must fit in a processor's caches, and be
- * enough to make the cost of the calls negligible. */
+/* How many bytes are read before they are hashed. This piece must fit in a processor's caches. It
+ * must also be so large that the cost of the calls is negligible. */
 #define PIECE ((size_t)1 << 20)
 
 /* Processors copy and hash data faster if the data begin at a cache line. */
@@ -48,9 +48,9 @@ kiln_status kilni_dir_write_status(int system_error)
 /* O_NONBLOCK: opening a FIFO must not block. */
 #define READ_FLAGS (O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
 
-/* Checks a file that was just opened; closes it if it must not be used.
+/* Checks a file that was just opened. If the file must not be used, this function closes it.
  *
- * @file  the descriptor, or -1 with errno */
+ * @file  the descriptor; -1: opening the file failed, and errno says why */
 static kiln_status check_file(const kilni_dir *dir, int file, int *ret_file, struct stat *ret_stat)
 {
     if (file < 0) {
@@ -100,8 +100,8 @@ static void *allocate_lines(size_t size)
     return aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
 }
 
-/* Returns the size of the next piece. This is all that is left if the last piece would otherwise be
- * small. */
+/* Returns the size of the next piece. If the rest would make a small last piece, the next piece
+ * includes the rest. */
 static size_t next_piece(size_t left)
 {
     return left < 2 * PIECE ? left : PIECE;
@@ -134,8 +134,8 @@ static kiln_status read_and_verify(int file, void *bytes, size_t size,
     return status == KILN_OK ? kilni_entry_arrival_end(&arrival, signing_key, ret_entry) : status;
 }
 
-/* Checks the beginning of a large file before memory is allocated for it, because the file may not
- * contain an entry. */
+/* Checks the beginning of a large file before memory is allocated for it, because the file might
+ * not contain an entry. */
 static kiln_status probe(int file, uint64_t size)
 {
     unsigned char bytes[KILNI_ENTRY_PROBE_SIZE];
@@ -162,7 +162,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
             return probed;
         }
     }
-    /* The system provides each page of this memory only when it is first written. */
+    /* The system provides each page of this memory only when the page is first written. */
     void *bytes = allocate_lines(size);
     if (!bytes) {
         return KILN_E_NO_MEMORY;
@@ -193,6 +193,6 @@ kiln_status kilni_dir_read_entry(const kilni_dir *dir, int file, const struct st
 
 uint64_t kilni_dir_disk_bytes(const struct stat *stat)
 {
-    /* Some file systems report no blocks of a file until they have written the blocks. */
+    /* Some file systems report that a file has no blocks until they have written the blocks. */
     return stat->st_blocks > 0 ? (uint64_t)stat->st_blocks * 512 : (uint64_t)stat->st_size;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens the folder of a pair. Follows no symbolic link, and checks the folder by its descriptor.
+ * Opens the folders of pairs. This code follows no symbolic links, and checks each folder by its
+ * descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,7 @@
 #include "store/dir/file_pair.h"
 
 typedef struct folder_path {
-    const char *remaining; /* NULL: nothing remains */
+    const char *remaining; /* the rest of the path; NULL: there is no rest */
     int here;
     bool is_at_root; /* @here is the store's own descriptor */
 } folder_path;
@@ -80,8 +81,8 @@ kiln_status kilni_pair_make_folder(kilni_dir *dir, const char *path, int *ret_fo
         *ret_folder = way.here;
         return KILN_OK;
     }
-    /* If a folder is missing in the directory itself and cannot be created, the directory was
-     * removed. Other errors may mean that something else has the folder's name. */
+    /* If a folder is missing in the store's directory and cannot be created, the directory was
+     * removed. Other errors can mean that something that is not a folder has the folder's name. */
     const bool is_root_gone = way.is_at_root && (errno == ENOENT || errno == ESTALE);
     const kiln_status status = kilni_dir_write_status(errno);
     const kiln_status reopened = is_root_gone ? kilni_dir_reopen(dir) : KILN_OK;

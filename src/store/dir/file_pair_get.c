@@ -50,8 +50,8 @@ static kiln_status read_payload(kilni_dir *dir, int folder, uint32_t number, con
     return status;
 }
 
-/* Searches a folder for the entry of a key. If several pairs have the key, damaged pairs and pairs
- * of a newer format are skipped. */
+/* Searches a folder for the entry of a key. If several pairs have the key, this function skips
+ * damaged pairs and pairs of a newer format. */
 static kiln_status search(kilni_dir *dir, int folder, const kilni_pair_list *list,
                           const kiln_key *key, kiln_entry **ret_entry, bool *ret_first_use)
 {

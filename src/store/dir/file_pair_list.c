@@ -29,7 +29,7 @@ static int compare_numbers(const void *first, const void *second)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-/* Merges the two files of each number into one slot. */
+/* Sorts the slots by number, and merges the slots of a number's two files into one. */
 static void sort_and_merge(kilni_pair_list *list)
 {
     if (list->count == 0) {
@@ -48,8 +48,8 @@ static void sort_and_merge(kilni_pair_list *list)
     list->count = last + 1;
 }
 
-/* Whether a file may exist. If this is not known, returns true, because the caller finds out when
- * it opens the file. */
+/* Returns true if a file exists, or if an error leaves this unknown. In the second case the caller
+ * finds out when it opens the file. */
 static bool may_be_there(int folder, const char *name)
 {
     struct stat stat;
@@ -57,8 +57,8 @@ static bool may_be_there(int folder, const char *name)
            (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* Checks which files the folder of each number contains: the key half, the payload file, or both.
- */
+/* In layouts in which each number has a folder, this function checks which files that folder
+ * contains: the key half, the payload file, or both. */
 static void look_into_slots(const kilni_dir *dir, int folder, kilni_pair_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -144,8 +144,8 @@ static kiln_status read_bytes(int file, size_t size, void **ret_bytes)
     return KILN_OK;
 }
 
-/* Compares two keys part by part. This is necessary because the encodings of equal keys differ if
- * one of the keys is stripped. */
+/* Compares two keys part by part. If one of two equal keys is stripped, their encodings differ, so
+ * it is not enough to compare the encodings. */
 static kiln_status compare_parts(const void *bytes, size_t size, const kiln_key *key)
 {
     kiln_key *stored = NULL;

@@ -11,7 +11,8 @@ const kilni_pair_naming *kilni_pair_naming_of(const kilni_dir *dir)
     return dir->layout->naming;
 }
 
-/* Clears all but the first @bits bits of a hash. Tests that need collisions use only a few bits. */
+/* Keeps the first @bits bits of a hash, and clears all others. Tests that need collisions use only
+ * a few bits. */
 static void cut(kiln_digest *digest, unsigned bits)
 {
     for (unsigned i = 0; i < sizeof digest->bytes; i++) {
@@ -86,8 +87,8 @@ bool kilni_pair_is_level_name(const char *name, kiln_digest *ret_digest)
            kiln_digest_parse(name, ret_digest) == KILN_OK;
 }
 
-/* Parses a number without leading zeros. Returns the text that follows the number, or NULL if there
- * is no such number. */
+/* Parses a number that has no leading zeros. Returns the text after the number, or NULL if @name
+ * does not begin with such a number. */
 static const char *parse_number(const char *name, uint32_t *ret_number)
 {
     const size_t digits = strspn(name, "0123456789");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes a pair. Other processes may write and remove files in the same folder at the same time. So
- * a file that existed at one step may no longer exist at the next one. In that case the step
- * returns KILN_BUSY, and the put begins again.
+ * Writes a pair. Other processes can write and remove files in the same folder at the same time. So
+ * a file that existed at one step might no longer exist at the next step. In that case the next
+ * step returns KILN_BUSY, and the put begins again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static bool may_take(const pair_put *put, const kilni_pair_slot *slot)
                                 KILNI_PAIR_STAYS;
 }
 
-/* Finds the lowest number whose key half contains the key and whose payload may be replaced.
+/* Finds the lowest number whose key half contains the key and whose payload can be replaced.
  * Returns KILN_OK; KILN_MISS; KILN_E_NO_MEMORY. */
 static kiln_status find_own(const pair_put *put, const kilni_pair_list *list, uint32_t *ret_number)
 {
@@ -65,7 +65,7 @@ static uint32_t find_free(const kilni_pair_list *list)
     return number;
 }
 
-/* Whether a link failed because the file system does not support links. */
+/* Returns true if a link failed because the file system does not support links. */
 static bool has_no_links(int system_error)
 {
     return system_error == EPERM || system_error == EOPNOTSUPP || system_error == ENOSYS ||
@@ -78,7 +78,7 @@ static kiln_status claim_status(int system_error)
     return status == KILN_EXISTS || status == KILN_MISS ? KILN_BUSY : status;
 }
 
-/* Links a key half to its name. Returns KILN_BUSY if a file already has that name. */
+/* Gives a key half its name by a link. Returns KILN_BUSY if a file already has that name. */
 static kiln_status link_key(pair_put *put, const char *temporary, uint32_t number)
 {
     char name[KILNI_PAIR_NAME_SIZE];
@@ -118,7 +118,8 @@ static kiln_status write_and_link_key(pair_put *put, uint32_t number)
     return status;
 }
 
-/* Claims a number for the key. Returns KILN_BUSY if a different writer was faster. */
+/* Claims a number for the key. Returns KILN_BUSY if a different writer has claimed the number
+ * first. */
 static kiln_status claim(pair_put *put, uint32_t number)
 {
     char slot[KILNI_PAIR_NAME_SIZE];
@@ -145,10 +146,10 @@ static void unclaim(const pair_put *put)
                               &put->claimed);
 }
 
-/* Checks that the claimed number is the lowest one that is claimed for the key, because all writers
- * of a key must use the same number. A lower number may have become free in the meantime, and
- * another writer of the key may have claimed it. If so, releases this put's number and returns
- * KILN_BUSY. */
+/* All writers of a key must use the same number. So this function checks that this put's number is
+ * the lowest one that is claimed for the key. A lower number might have become free in the
+ * meantime, and another writer of the key might have claimed that number. If that has happened,
+ * this function releases this put's number and returns KILN_BUSY. */
 static kiln_status agree_on_number(pair_put *put)
 {
     kilni_pair_list list;
@@ -165,7 +166,7 @@ static kiln_status agree_on_number(pair_put *put)
     return KILN_OK;
 }
 
-/* Finds the key's number, or claims one. */
+/* Finds the number that is claimed for the key, or claims one. */
 static kiln_status choose_number(pair_put *put, bool *ret_is_claimed)
 {
     kilni_pair_list list;
@@ -189,9 +190,9 @@ static kiln_status choose_number(pair_put *put, bool *ret_is_claimed)
 
 /* ---- the payload ---- */
 
-/* Examines what the new payload will replace. Returns KILN_OK; KILN_BUSY: the present payload may
- * not be replaced, or the number's folder may not be used any more; KILN_E_FULL: there is no room
- * for @size bytes.
+/* Examines the payload that the new payload will replace. Returns KILN_OK; KILN_BUSY: the present
+ * payload must not be replaced, or the number's folder can no longer be used; KILN_E_FULL: there is
+ * no room for @size bytes.
  *
  * @size  the size of the files that this put has written so far */
 static kiln_status look_at_incumbent(pair_put *put, uint64_t size)
@@ -212,7 +213,7 @@ static kiln_status look_at_incumbent(pair_put *put, uint64_t size)
 }
 
 /* Writes the payload and renames it to its name. Returns KILN_BUSY if the number no longer belongs
- * to the key, or if the present payload may not be replaced. */
+ * to the key, or if the present payload must not be replaced. */
 static kiln_status publish(pair_put *put)
 {
     char name[KILNI_PAIR_NAME_SIZE], temporary[KILNI_PAIR_NAME_SIZE];
@@ -248,7 +249,8 @@ static kiln_status publish(pair_put *put)
     return KILN_OK;
 }
 
-/* Removes pairs of the same key with higher numbers, which concurrent writers may have left. */
+/* Removes pairs of the same key that have higher numbers. Concurrent writers can leave such pairs.
+ */
 static void remove_others(const pair_put *put)
 {
     kilni_pair_list list;
@@ -306,8 +308,8 @@ kiln_status kilni_pair_put(kiln_store *store, const kiln_entry *entry)
         status = put_once(&put);
     }
     if (status != KILN_OK) {
-        /* Empty folders are removed only after the last try. If two puts removed them after each
-         * try, each could remove the folders that the other one has just created. */
+        /* Empty folders are removed only after the last try. If puts removed them after each try,
+         * two puts could keep removing folders that the other put has just created. */
         kilni_pair_remove_empty(put.dir, put.path);
         status = status == KILN_BUSY ? KILN_E_IO : status;
         kilni_store_warn(store, KILNI_WARNED_PUT, "%s/%s: can't be written: %s", put.dir->path,

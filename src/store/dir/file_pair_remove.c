@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removes pairs. The key half is removed first, so that no reader accepts the payload alone. At
- * first the key half is only set aside. If the payload has been replaced in the meantime, the key
- * half is renamed back.
+ * Removes pairs. The key half is removed first, because no reader accepts a payload without its key
+ * half. To remove it, a remover first sets the key half aside. If the payload was replaced in the
+ * meantime, the remover renames the key half back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -89,10 +89,10 @@ kiln_status kilni_pair_remove_slot(kilni_dir *dir, int folder, uint32_t number,
     return KILN_OK;
 }
 
-/* A listing may miss a file that is being replaced, and a writer may add the missing file of a pair
+/* A listing can miss a file that is being replaced, and a writer can add the missing file of a pair
  * at any time. So this function first sets the half aside, and then looks for the other file again.
- * A writer that has put a payload looks for its key half afterwards. So at least one of the two
- * notices what the other one did. */
+ * A writer first puts a payload, and then looks for its key half. So the remover sees the writer's
+ * file, or the writer sees that the key half is missing. */
 kiln_status kilni_pair_remove_half_of(const kilni_dir *dir, int folder, uint32_t number,
                                       kilni_dir_half half, const kilni_dir_identity *seen)
 {
@@ -143,7 +143,7 @@ kiln_status kilni_pair_remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
     return status;
 }
 
-/* Removes a pair whose payload is held. The statuses are those of remove_if_own. */
+/* Removes a pair. The caller holds its payload. The statuses are those of remove_if_own. */
 static kiln_status remove_held(kilni_dir *dir, int folder, uint32_t number, const kiln_key *key,
                                const kiln_entry *judged, const kilni_dir_held *held)
 {
@@ -167,8 +167,9 @@ static kiln_status remove_held(kilni_dir *dir, int folder, uint32_t number, cons
     return status;
 }
 
-/* Removes a number's pair if it belongs to the key, and, unless @judged is NULL, if its entry
- * equals @judged. Otherwise, and if the pair was replaced in the meantime, returns KILN_MISS. */
+/* Removes a number's pair if it belongs to the key. If @judged is not NULL, the pair's entry must
+ * also equal @judged. If one of these conditions is false, or the pair was replaced in the
+ * meantime, this function returns KILN_MISS. */
 static kiln_status remove_if_own(kilni_dir *dir, int folder, uint32_t number, const kiln_key *key,
                                  const kiln_entry *judged)
 {
@@ -207,7 +208,7 @@ kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key, const kiln
     }
     kilni_pair_list_done(&list);
     kilni_os()->close(folder);
-    /* If no pair was removed, an empty folder may belong to a put that has just created it. */
+    /* If no pair was removed, an empty folder might belong to a put that has just created it. */
     if (result != KILN_MISS) {
         kilni_pair_remove_empty(dir, path);
     }

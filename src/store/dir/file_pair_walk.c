@@ -32,8 +32,8 @@ static void note_failure(pair_walk *walk, kiln_status status)
 
 /* ---- in a folder that has pairs ---- */
 
-/* Whether the walk visits no more files of the present folder. A walk with a position always visits
- * all files of a folder before it ends. */
+/* Returns true if the walk must not visit further files of the present folder. A walk that has a
+ * position visits all files of a folder before it ends. */
 static bool is_over(const pair_walk *walk)
 {
     return walk->has_ended && !walk->position;
@@ -71,7 +71,7 @@ static void visit_temporary(void *user, const char *name)
     visit_if_file(in, &found);
 }
 
-/* Visits a pair, or half of one. A listing may miss a file that is being replaced, so this function
+/* Visits a pair, or half of one. A listing can miss a file that is being replaced, so this function
  * looks for both files of the pair by name. */
 static void visit_slot(const folder_walk *in, const kilni_pair_slot *slot)
 {
@@ -115,12 +115,12 @@ static void visit_pairs(pair_walk *walk, int folder)
     kilni_pair_list_done(&list);
 }
 
-/* ---- the folders above those ---- */
+/* ---- the folders above folders that have pairs ---- */
 
 static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top);
 
-/* Whether a name is that of a folder to be walked through. Sets @ret_level to the folder's level.
- */
+/* Returns true if a name is the name of a folder that the walk must enter. Sets @ret_level to the
+ * folder's level. */
 static bool leads_down(pair_walk *walk, const char *name, unsigned level, bool is_top,
                        unsigned *ret_level)
 {
@@ -142,7 +142,8 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
     const int folder =
         kilni_os()->openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     if (folder < 0) {
-        /* A symbolic link of that name does not belong to Kiln, so it is no failure. */
+        /* A symbolic link of that name does not belong to Kiln, so it is skipped and not reported
+         * as a failure. */
         note_failure(walk, errno == ELOOP ? KILN_OK : kilni_dir_read_status(errno));
         return;
     }
@@ -163,7 +164,7 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
         walk->depth--;
     }
     kilni_os()->close(folder);
-    /* Folders of level 0 are kept, because an empty folder with the name of a backend may belong to
+    /* Folders of level 0 are kept. An empty folder with the name of a backend might belong to
      * another program. */
     if (!walk->visit && level > 0) {
         kilni_os()->unlinkat(parent, name, AT_REMOVEDIR);
@@ -171,7 +172,7 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
     walk->path[length] = '\0';
 }
 
-/* Records where to continue in the present folder. */
+/* Records the offset at which to continue in the present folder. */
 static void set_offset(pair_walk *walk, int64_t offset)
 {
     if (walk->position) {
@@ -180,8 +181,9 @@ static void set_offset(pair_walk *walk, int64_t offset)
     }
 }
 
-/* Records which folder is at the offset in the present folder. If it is a different folder than
- * before, the positions in the folders below it are not valid any more and are reset. */
+/* Records the inode of the folder that is at the offset in the present folder. If a different
+ * folder was at this offset before, the positions in the folders below are no longer valid, and are
+ * reset. */
 static void note_folder(pair_walk *walk, uint64_t inode)
 {
     if (walk->position && walk->position->inodes[walk->depth] != inode) {
@@ -224,7 +226,8 @@ static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top)
             ended_below = walk->has_ended && below < kilni_pair_naming_of(walk->dir)->levels;
         } else if (is_top && walk->visit && walk->dir->layout->note_size &&
                    kilni_dir_is_temporary_name(found->d_name)) {
-            /* The name is that of a temporary of the file in which the layout records the size. */
+            /* This is a temporary that was written to replace the file in which the layout records
+             * the size. */
             folder_walk in = {.walk = walk, .folder = folder};
             visit_temporary(&in, found->d_name);
         }

@@ -9,11 +9,11 @@
 typedef struct dir_item {
     kiln_item item; /* first: a dir_item is a kiln_item */
     const kilni_dir_found *found;
-    /* The file, which is held from the first use of the item to the end of the visit, so that info,
-     * read and remove use the same file. No file is held before the first use, or if the file was
-     * replaced after the walk found it. */
+    /* The item's file. It is held from the first use of the item to the end of the visit, so that
+     * info, read and remove use the same file. Before the first use, no file is held. If the file
+     * was replaced after the walk found it, no file is held either. */
     kilni_dir_held held;
-    kilni_entry_preview head; /* the texts of the item's info point into it */
+    kilni_entry_preview head; /* the texts in the item's info are in this memory */
     kilni_text path;          /* empty until it is needed */
 } dir_item;
 
@@ -49,8 +49,8 @@ static kiln_status hold(dir_item *item)
     return KILN_MISS;
 }
 
-/* Reads an item's head. The statuses KILN_OK, KILN_E_CORRUPT and KILN_E_VERSION describe the item.
- * KILN_MISS and KILN_E_IO mean that it could not be read. */
+/* Reads an item's head. The statuses KILN_OK, KILN_E_CORRUPT and KILN_E_VERSION describe the entry.
+ * KILN_MISS and KILN_E_IO mean that the file could not be read. */
 static kiln_status read_head(dir_item *item)
 {
     kiln_status status = hold(item);

@@ -15,7 +15,7 @@
 
 #define NS_PER_S 1000000000
 /* Every slice does at least this many steps, even if its time is over. So a trim makes progress
- * even if each file takes a long time, for example on a slow disk. */
+ * even on a slow disk, on which each file takes a long time. */
 #define LEAST_STEPS 8u
 #define RECORDS_OF_A_STEP 64u
 #define NONE UINT64_MAX
@@ -79,7 +79,8 @@ static int compare_inodes(const void *first, const void *second)
     return a->inode < b->inode ? -1 : a->inode > b->inode;
 }
 
-/* Returns the index of a shard's first record in a segment, whose records are ordered by shard. */
+/* Returns the index of a shard's first record in a segment. The records of a segment are ordered by
+ * shard. */
 static size_t first_of_shard(const kilni_dir_records *segment, uint64_t shard)
 {
     size_t low = 0;
@@ -107,8 +108,8 @@ static void copy_shard(kilni_janitor *j, uint64_t shard)
     }
 }
 
-/* Reads the records of the present shard from a summary. The shards are read in order, so the
- * segments before the present shard are not read again. */
+/* Reads the records of the present shard from a summary. Shards are read in order, so this function
+ * does not read the segments of earlier shards again. */
 static void learn_shard(kilni_janitor *j, const kilni_dir_summary *from)
 {
     const uint64_t shard = j->job.shard;
@@ -174,7 +175,7 @@ static bool remove_leftover(kilni_janitor *j, const kilni_dir_found *found)
     return true;
 }
 
-/* Whether an entry must not be removed because its cost is unknown.
+/* Returns true if an entry must not be removed because its cost is unknown.
  *
  * @status  the result of reading the entry's head */
 static bool stays(const kilni_janitor *j, kiln_status status)
@@ -184,8 +185,8 @@ static bool stays(const kilni_janitor *j, kiln_status status)
     return !is_worthless;
 }
 
-/* Sets the cost of an entry's build and the time of the build, which it reads from the entry's
- * head. A damaged entry counts as having cost nothing. */
+/* Reads the cost and the time of an entry's build from the entry's head, and records them. The cost
+ * of a damaged entry is zero. */
 static void read_head(const kilni_janitor *j, const kilni_dir_found *found,
                       kilni_dir_record *record)
 {
@@ -273,8 +274,8 @@ static int survey_file(void *user, const kilni_dir_found *found)
     return !may_go_on(j);
 }
 
-/* Removes the present shard if it is empty. Layouts with more levels of folders remove empty
- * folders at the end of the trim. */
+/* Removes the present shard if it is empty. In layouts with more levels of folders, empty folders
+ * are removed at the end of the trim. */
 static void remove_empty_shard(const kilni_janitor *j)
 {
     if (!j->dir->layout->walk_from || j->job.shard == KILNI_DIR_REQUESTS) {
@@ -319,7 +320,7 @@ static void walk_shard(kilni_janitor *j, kilni_dir_visit_fn *visit)
     leave_shard(j);
 }
 
-/* Sets the sizes in the totals to the sizes that were counted. */
+/* Replaces the sizes in the totals by the sizes that the survey has counted. */
 static void correct_totals(const kilni_janitor *j)
 {
     const kilni_totals_change change = {
@@ -373,7 +374,7 @@ static void survey(kilni_janitor *j)
     }
 }
 
-/* ---- rank: finds one digit after another, and reads the summary once for each ---- */
+/* ---- rank: this phase finds one digit after another, and reads the summary once per digit ---- */
 
 static bool is_newest(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
                       const kilni_dir_record *record)
@@ -409,7 +410,7 @@ static void count_by_digit(kilni_janitor *j)
     j->steps += 1 + (unsigned)j->segment.count / RECORDS_OF_A_STEP;
 }
 
-/* Chooses the next digit of the rank: the lowest digit with which enough bytes will be removed. */
+/* Sets the next digit of the rank to the lowest digit with which enough bytes will be removed. */
 static void choose_digit(kilni_janitor *j)
 {
     kilni_dir_job *job = &j->job;
@@ -509,8 +510,8 @@ static void sweep(kilni_janitor *j)
 }
 
 /* Removes empty folders that killed processes have left. (A process that removes an entry also
- * removes the folders that become empty.) This needs an additional walk, so it is done only if a
- * caller waits for the trim. */
+ * removes the folders that become empty.) This needs an additional walk, so the janitor does it
+ * only if a caller waits for the trim. */
 static void tidy(kilni_janitor *j)
 {
     if (j->dir->layout->tidy && !j->is_dry && j->until_ns == UINT64_MAX) {

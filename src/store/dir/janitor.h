@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The janitor counts a store, removes leftovers (leftover.h), and removes entries in the order of
- * the store's policy until the store is small enough. It works until a given time. Then its job can
- * be saved, so that any process can continue the job. The janitor removes a file only if the file
- * is still the one that was ranked.
+ * the store's policy until the store is small enough. It works until a given time. After that its
+ * job can be saved, so that any process can continue the job. The janitor does not remove a file
+ * that was replaced or used after it was ranked.
  */
 #pragma once
 
@@ -21,12 +21,12 @@ typedef struct kilni_janitor {
     bool is_dry;               /* removes nothing, but counts the entries that it would remove */
     bool takes_newer;          /* entries of a newer format are removed, too */
     uint64_t until_ns;         /* when to stop, by kilni_clock_ns; UINT64_MAX: never */
-    kilni_dir_summary hints;   /* the summary of the last trim; without a file: none */
+    kilni_dir_summary hints;   /* the summary of the last trim; empty if it has no file */
     kilni_dir_summary summary; /* the summary of the present trim */
 
     kiln_status status;                /* if not KILN_OK, the janitor cannot continue */
     kiln_status first_failure;         /* the status of the first shard that was skipped */
-    uint64_t gone_entries, gone_bytes; /* not yet subtracted from the totals */
+    uint64_t gone_entries, gone_bytes; /* removed, but not yet subtracted from the totals */
 
     unsigned steps;
     kilni_dir_records met;     /* records that are not yet in the summary */

@@ -13,8 +13,8 @@
 
 #include "store/dir/dir.h"
 
-/* The steps of a trim: it counts the files, finds the rank up to which entries must be removed, and
- * removes these entries. */
+/* The steps of a trim. A trim counts the files, finds the rank up to which entries must be removed,
+ * and then removes these entries. */
 typedef enum kilni_dir_phase {
     KILNI_DIR_SURVEY = 0,
     KILNI_DIR_RANK = 1,
@@ -22,7 +22,7 @@ typedef enum kilni_dir_phase {
     KILNI_DIR_DONE = 3
 } kilni_dir_phase;
 
-/* X(name), in the order of the file. */
+/* X(name) for each field, in the order in which the file contains them. */
 #define KILNI_DIR_JOB_LIST(X)                                                                      \
     /* The task: a store larger than @limit is reduced to @target. */                              \
     X(limit)                                                                                       \

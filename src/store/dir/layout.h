@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a directory names its entries. Each layout implements the operations of a store that depend
- * on names. Everything else (opening the directory, trust, leases, totals, temporaries, trimming)
- * belongs to the engine and is the same for all layouts. Only Kiln uses capture requests, so every
- * layout stores them as layout "kiln" does.
+ * A layout is the way in which a directory names its entries. Each layout implements the operations
+ * of a store that depend on names. The engine does everything else (opening the directory, trust,
+ * leases, totals, temporaries, trimming) in the same way for all layouts. Capture requests are
+ * stored like in layout "kiln" in every layout, because only Kiln uses them.
  */
 #pragma once
 
@@ -12,22 +12,22 @@
 typedef struct kilni_dir_layout {
     const struct kilni_pair_naming *naming; /* in layouts with pairs (file_pair.h); else NULL */
 
-    /* @ret_first_use  as kilni_dir_read_entry */
+    /* @ret_first_use has the meaning that it has in kilni_dir_read_entry. */
     kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
                        bool *ret_first_use);
-    /* As in kilni_store_ops. NULL: an entry cannot be found by its digest. */
+    /* Does the same as in kilni_store_ops. NULL: an entry cannot be found by its digest. */
     kiln_status (*read_digest)(kiln_store *store, const kiln_digest *digest,
                                kiln_entry **ret_entry);
     kiln_status (*contains)(kiln_store *store, const kiln_key *key);
     kiln_status (*put)(kiln_store *store, const kiln_entry *entry);
     kiln_status (*remove)(kiln_store *store, const kiln_key *key, const kiln_entry *judged);
 
-    /* As kilni_dir_walk, but does not visit requests. Sets @ret_has_ended, which is false before,
-     * if a visit ended the walk. */
+    /* Does the same as kilni_dir_walk, but does not visit requests. The caller sets @ret_has_ended
+     * to false. If a visit ends the walk, this operation sets it to true. */
     kiln_status (*walk)(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
 
-    /* As walk, but begins at a position, as kilni_dir_walk_part does. NULL: each shard is a part of
-     * a walk. */
+    /* Does the same as walk, but begins at a position, like kilni_dir_walk_part. NULL: each shard
+     * is a part of a walk. */
     kiln_status (*walk_from)(kilni_dir *dir, kilni_dir_position *position,
                              kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
 
@@ -36,22 +36,23 @@ typedef struct kilni_dir_layout {
     kiln_status (*check_place)(kilni_dir *dir, const kilni_dir_found *found,
                                const kiln_entry *entry);
 
-    /* Returns the digest of an entry's key, without reading the key from the entry, which may be
-     * damaged; zeros if the digest is unknown. */
+    /* Returns the digest of an entry's key; zeros if the digest is unknown. Does not read the key
+     * from the entry, because the entry might be damaged. */
     kiln_digest (*digest_of)(kilni_dir *dir, const kilni_dir_found *found);
 
-    /* Removes an entry if it is still the one that was seen, and the folders that become empty.
-     * The statuses are those of kilni_dir_remove_seen. */
+    /* Removes an entry if it was not replaced since it was seen. Also removes the folders that
+     * become empty. The statuses are those of kilni_dir_remove_seen. */
     kiln_status (*remove_place)(kilni_dir *dir, const kilni_dir_spot *spot,
                                 const kilni_dir_identity *seen);
 
-    /* Removes half a pair if it is still the file that was seen and the other half is missing.
-     * Returns KILN_EXISTS if the other half exists; else as kilni_dir_remove_seen. NULL: the layout
-     * has no pairs. */
+    /* Removes one half of a pair if it is still the file that was seen and the other half is
+     * missing. Returns KILN_EXISTS if the other half exists; else as kilni_dir_remove_seen. NULL:
+     * the layout has no pairs. */
     kiln_status (*remove_half)(kilni_dir *dir, const kilni_dir_found *found,
                                const kilni_dir_identity *seen);
 
-    /* Removes empty folders that killed processes have left. NULL: not needed. */
+    /* Removes empty folders that killed processes have left. NULL: the layout does not need this.
+     */
     void (*tidy)(kilni_dir *dir);
 
     /* Writes the store's size to a file for other programs. NULL: nothing is written. */

@@ -11,11 +11,12 @@
 #include "os/os.h"
 #include "store/dir/layout.h"
 
-/* How many times a put may create its shard. A janitor may remove a new shard because it is still
- * empty. */
+/* The maximum number of times that a put creates its shard. A janitor can remove a new shard,
+ * because the shard is still empty. */
 #define PUT_TRIES 4
 
-/* Checks a shard by its path. Only this user, and root, can put a different folder there. */
+/* Checks a shard by its path. This is safe because only this user and root can put a different
+ * folder there. */
 static kiln_status judge_shard(const kilni_dir *dir, unsigned shard)
 {
     char path[KILNI_DIR_PATH_SIZE];
@@ -27,8 +28,8 @@ static kiln_status judge_shard(const kilni_dir *dir, unsigned shard)
     return kilni_dir_trusts_folder(dir, &stat) ? KILN_OK : KILN_E_DENIED;
 }
 
-/* Opens a file by its whole path, so that a missing file costs one call, and then checks its shard.
- */
+/* Opens a file by its whole path, and then checks the file's shard. In this order, a get of a
+ * missing file needs only one call. */
 static kiln_status open_in_shard(const kilni_dir *dir, unsigned shard, const char *path,
                                  int *ret_file, struct stat *ret_stat)
 {
@@ -121,8 +122,8 @@ static kiln_status kiln_contains(kiln_store *store, const kiln_key *key)
     return status == KILN_OK || status == KILN_E_IO ? status : KILN_MISS;
 }
 
-/* Examines the file that a put will replace. Returns KILN_OK: there is no file, or the file may be
- * replaced; KILN_EXISTS: the file may not be replaced; KILN_E_IO, KILN_E_NO_MEMORY: the file could
+/* Examines the file that a put will replace. Returns KILN_OK: there is no file, or the file can be
+ * replaced; KILN_EXISTS: the file must not be replaced; KILN_E_IO, KILN_E_NO_MEMORY: the file could
  * not be examined. */
 static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const char *name,
                                      kilni_dir_incumbent *ret_incumbent)
@@ -155,13 +156,12 @@ static kiln_status publish(const kilni_dir *dir, int folder, const char *name, k
 typedef struct written_entry {
     uint64_t disk_bytes;
     kilni_dir_incumbent replaced;
-    bool is_declined; /* the store is full, or the file that exists may not be replaced or could not
-                         be examined; no warning is logged */
+    bool is_declined; /* the store is full, or the existing file must not be replaced or could not
+                         be examined. In these cases no warning is logged */
 } written_entry;
 
-/* Puts an entry into its shard. The statuses are those of kiln_store_put; KILN_MISS: the shard no
- * longer exists.
- */
+/* Puts an entry into its shard. Returns the statuses of kiln_store_put. KILN_MISS: the shard no
+ * longer exists. */
 static kiln_status put_in_shard(kilni_dir *dir, unsigned shard, const kiln_entry *entry,
                                 written_entry *ret_written)
 {
@@ -211,8 +211,8 @@ static kiln_status kiln_put(kiln_store *store, const kiln_entry *entry)
     return status;
 }
 
-/* Removes an entry. On KILN_OK, sets @ret_stat to the stat of the removed file. Statuses as
- * kiln_store_remove. */
+/* Removes an entry. On KILN_OK, sets @ret_stat to the stat of the removed file. The statuses are
+ * those of kiln_store_remove. */
 static kiln_status remove_in_shard(const kilni_dir *dir, int folder, const char *name,
                                    const kiln_entry *judged, struct stat *ret_stat)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layout "onednn": for each entry <hash>/<n>/key.bin and kernel.bin, below a folder for the backend
- * if the location names a backend. The file size.txt contains the store's size.
+ * Layout "onednn". Each entry has the files key.bin and kernel.bin in the folder <hash>/<n>. If the
+ * location names a backend, <hash> is in a folder with the backend's name. The file size.txt
+ * contains the store's size.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ static kiln_status hash_levels(const kiln_key *key, kiln_digest *ret_levels)
     return KILN_OK;
 }
 
-/* Whether an open file is empty, or contains only a number. */
+/* Returns true if an open file is empty, or contains only a number. */
 static bool holds_a_size(int file)
 {
     char text[SIZE_TEXT_SIZE];
@@ -33,8 +34,8 @@ static bool holds_a_size(int file)
     return digits == count || (digits + 1 == count && text[digits] == '\n');
 }
 
-/* Whether the size file may be replaced, which is so if it does not exist, is empty, or contains
- * only a number. */
+/* Returns true if the size file can be replaced. It can be if it does not exist, is empty, or
+ * contains only a number. */
 static bool may_replace(const kilni_dir *dir)
 {
     int file;

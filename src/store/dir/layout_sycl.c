@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layout "sycl": <device>/<image>/<spec constants>/<build options>/<n>.src and <n>.bin. Each of the
- * four folders is named by the XXH3-128 hash of the key's parts of that kind, encoded as in the
- * key, one after the other. If the key has no such part, the name is the hash of the empty string.
+ * Layout "sycl". Each entry has the files <n>.src and <n>.bin in the folder <device>/<image>/<spec
+ * constants>/<build options>. The name of each of the four folders is a hash (XXH3-128) of those
+ * parts of the key that have this kind. The parts are hashed one after the other, in the encoding
+ * that they have in the key. If the key has no such part, the name is the hash of the empty string.
  */
 #include <string.h>
 
@@ -12,7 +13,7 @@
 
 enum { DEVICE, IMAGE, SPEC_CONSTANTS, BUILD_OPTIONS, LEVEL_COUNT };
 
-/* The levels of parts by their names. All other parts belong to the image. */
+/* The levels of parts, by the names of the parts. All other parts belong to the image. */
 static const struct {
     const char *word;
     unsigned level;
@@ -68,8 +69,7 @@ static kiln_digest hash_level(const kiln_key *key, unsigned level)
 static kiln_status hash_levels(const kiln_key *key, kiln_digest *ret_levels)
 {
     if (key->stripped) {
-        return KILN_E_UNSUPPORTED; /* the key lacks bytes from which the names of the folders are
-                                      computed */
+        return KILN_E_UNSUPPORTED; /* the key lacks bytes that the hashes need */
     }
     for (unsigned level = 0; level < LEVEL_COUNT; level++) {
         ret_levels[level] = hash_level(key, level);

@@ -6,8 +6,8 @@
 #include "store/lock.h"
 
 /* The first bytes of a key's digest are the offset of the byte that is locked. Two keys have the
- * same offset with a probability of 1 in 2^40. The builders of two such keys wait for each other
- * needlessly. */
+ * same offset with a probability of 1 in 2^40. In that case, a builder of one key needlessly waits
+ * for a builder of the other. */
 #define OFFSET_BYTES 5
 
 typedef struct dir_lease {
@@ -25,7 +25,8 @@ static off_t offset_of(const kiln_key *key)
     return (off_t)offset;
 }
 
-/* Opens the lease file. If that fails, there are no leases, and the caller builds without one. */
+/* Opens the lease file. If this fails, no lease can be granted, and the caller builds without one.
+ */
 static kiln_status open_lease_file(kilni_dir *dir, kilni_lock *ret_lock)
 {
     kiln_status status =
@@ -45,7 +46,8 @@ static kiln_status open_lease_file(kilni_dir *dir, kilni_lock *ret_lock)
     }
 }
 
-/* This lease takes so little time that it is worth while for every build. */
+/* Taking this lease needs so little time that it is worth while for every build. So @build_ns is
+ * ignored. */
 kiln_status kilni_dir_lease(kiln_store *store, const kiln_key *key, uint64_t build_ns,
                             uint64_t wait_ns, kiln_lease **ret_lease)
 {

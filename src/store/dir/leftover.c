@@ -9,8 +9,8 @@
 #define LEFTOVER_AGE_S 3600
 #define DAY_S 86400
 
-/* Whether a time is recent. A time that is more than a day in the future is not, because it comes
- * from a wrong clock. */
+/* Returns true if a time is recent. A time that is more than a day in the future comes from a wrong
+ * clock, and is not recent. */
 static bool is_recent(int64_t now_s, int64_t time_s)
 {
     return now_s - time_s < LEFTOVER_AGE_S && time_s - now_s <= DAY_S;
@@ -22,8 +22,9 @@ static bool is_old(const kilni_dir_found *found)
     if (is_recent(now_s, found->stat.st_mtim.tv_sec)) {
         return false;
     }
-    /* A file that is set aside, perhaps only for a moment, keeps its mtime, which is the time of
-     * its last use. Its ctime is the time at which it was set aside. */
+    /* A file that is set aside keeps its mtime, which is the time of its last use. Its ctime is the
+     * time at which it was set aside. If that time is recent, the file might be set aside only for
+     * a moment. */
     return !kilni_dir_is_aside_name(found->name) || !is_recent(now_s, found->stat.st_ctim.tv_sec);
 }
 

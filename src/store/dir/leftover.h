@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Leftovers: files that a process created or set aside, and could not remove because it was killed.
- * A trim removes them.
+ * A leftover is a file that a process created or set aside, and could not remove because it was
+ * killed. A trim removes leftovers.
  */
 #pragma once
 
@@ -9,6 +9,6 @@
 
 #include "store/dir/dir.h"
 
-/* Whether a temporary, a file that was set aside, or half of a pair is older than an hour and no
- * running writer holds a lock on it. */
+/* Returns true if no running writer has locked a file and it is older than an hour. The file must
+ * be a temporary, a file that was set aside, or half of a pair. */
 bool kilni_dir_is_leftover(const kilni_dir_found *found);

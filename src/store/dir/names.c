@@ -70,7 +70,7 @@ bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_
            (shard == KILNI_DIR_REQUESTS || ret_digest->bytes[0] == shard);
 }
 
-/* Returns the part of a temporary's name after its digits; NULL if the name is not that of a
+/* Returns the part of a temporary's name that follows the digits; NULL: this is not the name of a
  * temporary. */
 static const char *after_temporary_digits(const char *name)
 {

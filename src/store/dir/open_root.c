@@ -18,7 +18,7 @@
 
 typedef struct kilni_dir_open_root {
     kilni_owned_descriptor directory;
-    struct kilni_dir_open_root *before; /* calls may still use it */
+    struct kilni_dir_open_root *before; /* calls might still use it */
 } kilni_dir_open_root;
 
 /* The open root of a store that has lost its directory, so that all operations in the directory
@@ -35,9 +35,10 @@ int kilni_dir_root(const kilni_dir *dir)
     return open_root_of(dir)->directory.file;
 }
 
-/* Makes operations in a lost directory fail until a later call has reopened it. The number of the
- * lost descriptor may belong to the application by now, so it must not be used any more. If another
- * thread has reopened the directory in the meantime, the root that it opened stays. */
+/* Makes operations in a lost directory fail until a later call has reopened it. By now the
+ * application might use the number of the lost descriptor for a different file, so Kiln must not
+ * use it any more. If another thread has reopened the directory in the meantime, this function
+ * keeps the root that that thread has opened. */
 static void abandon_root(kilni_dir *dir, kilni_dir_open_root *lost)
 {
     atomic_compare_exchange_strong_explicit(&dir->open_root, &lost, &nowhere, memory_order_release,
@@ -56,7 +57,7 @@ kilni_dir *kilni_dir_of(kiln_store *store)
 }
 
 /* Makes an open directory the store's root, and takes ownership of @root. The new root gets the
- * descriptor number of the previous one. Called by one thread at a time. */
+ * descriptor number of the previous one. Only one thread at a time calls this function. */
 static kiln_status install_root(kilni_dir *dir, int root)
 {
     kilni_dir_open_root *open_root = calloc(1, sizeof *open_root);
@@ -182,7 +183,7 @@ static kiln_status enter(const kilni_dir *dir, int *ret_root, bool *ret_made, ki
     return kilni_dir_enter(dir->path, &entrance, ret_root, ret_made, error);
 }
 
-/* Opens the working directory, in which a relative path begins, and keeps it open. */
+/* Opens the working directory and keeps it open, because relative paths begin there. */
 static kiln_status open_start(kilni_dir *dir, kiln_error *error)
 {
     int here = kilni_os()->openat(AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -223,10 +224,11 @@ kiln_status kilni_dir_start(kilni_dir *dir, kiln_error *error)
     return status == KILN_OK ? open_and_install(dir, error) : status;
 }
 
-/* The ID of the process in which a thread is reopening a directory; 0: none. Only one thread does
- * so at a time, and attempts by other threads during that time fail. A child that was forked during
- * that time finds the parent's ID here, which shows that none of its own threads is reopening a
- * directory. The release at the end pairs with the acquire at the next beginning. */
+/* The ID of the process in which a thread is reopening a directory; 0: no thread is. Only one
+ * thread reopens a directory at a time. During that time, attempts by other threads fail. A child
+ * that is forked during that time finds its parent's ID here, and so knows that none of its own
+ * threads is reopening a directory. The release at the end of a reopening pairs with the acquire at
+ * the beginning of the next one. */
 static _Atomic pid_t reopening;
 
 static bool begin_reopening(void)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Changes a store's totals, and keeps the changes that are not written yet. If a process is stopped
- * while it holds the lock of the totals, all others must be able to continue. So a change that
- * cannot be written within a few milliseconds becomes pending, and is written later.
+ * Changes a store's totals, and keeps the changes that are not written yet. Even if a process is
+ * stopped while it holds the lock of the totals, all other processes must be able to continue. So a
+ * change that cannot be written within a few milliseconds becomes pending, and is written later.
  */
 #include <string.h>
 
 #include "os/clock.h"
 #include "store/dir/layout.h"
 
-/* If the lock was not free, no thread tries again during a pause. The first pause has this length,
- * and each further failure doubles it. */
+/* If the lock was not free, no thread tries to take it during the pause that follows. The first
+ * pause has this length. Each further failure doubles the length. */
 #define PAUSE_MIN_NS ((uint64_t)100000000)
 #define PAUSE_DOUBLINGS 7u
 
@@ -28,7 +28,8 @@ static void make_pending(kilni_dir *dir, const kilni_totals_change *change)
     }
 }
 
-/* Takes the pending changes, including the number of damaged entries that gets have found. */
+/* Returns the pending changes and sets them to zero. They include the number of damaged entries
+ * that calls of get have found. */
 static kilni_totals_change take_pending_changes(kilni_dir *dir)
 {
     kilni_dir_pending *pending = &dir->pending;
@@ -124,8 +125,8 @@ static kilni_totals_change sum_of(const kilni_totals_change *pending,
     return sum;
 }
 
-/* Turns changes that could not be written into pending changes. A recount does not become pending,
- * because it would be wrong later. */
+/* Turns changes that could not be written into pending changes. A recount is dropped, because it
+ * would be wrong later. */
 static void keep(kilni_dir *dir, const kilni_totals_change *pending,
                  const kilni_totals_change *change, kiln_status status)
 {

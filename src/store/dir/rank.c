@@ -16,9 +16,9 @@ static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Whether a time is more than a day in the future. Such a time comes from a clock that was wrong,
- * perhaps that of another machine. It counts as the oldest time, since otherwise the entry would be
- * removed last. */
+/* Returns true if a time is more than a day in the future. Such a time comes from a clock that was
+ * wrong, perhaps that of another machine. It is treated as the oldest time, since otherwise the
+ * entry would be removed last. */
 static bool is_ahead(const kilni_dir_ranking *ranking, int64_t time_s)
 {
     return time_s - DAY_S > ranking->now_s;

@@ -3,23 +3,23 @@
  * Removes the file that was examined, and no other file.
  *
  * The system has no call that removes a name only if it belongs to a given file. Between a check
- * and the removal, another process may rename a new file over the name. So a remover first sets the
- * file aside: it renames the file to a second name, and checks it there. If the file is the one
- * that was examined, the remover deletes it. Otherwise it renames the file back, unless a newer
- * file has got the first name by then.
+ * and the removal, another process might rename a new file over the name. So a process that removes
+ * a file (the remover) first sets the file aside: it renames the file to a second name. Then it
+ * checks the file under that name. If the file is the one that was examined, the remover deletes
+ * it. Otherwise it renames the file back, unless a newer file has got the first name by then.
  *
  * The second name is derived from the first one, and setting a file aside never replaces a file. So
  * only one remover at a time can have set aside a file of a given name. During that time, other
- * removers do not touch that name. Only writers create files of that name then, and these files are
- * newer than the file that was set aside. So a new file is lost only if an even newer one replaces
- * it, with one exception: if the remover has set a new file aside, readers do not find that file
- * until it is renamed back, and the file is lost if the remover is killed before that. After such a
- * kill, no process can remove a file of that name until a trim has removed the file that the killed
+ * removers do not touch files of that name. Only writers create such files, and these are newer
+ * than the file that was set aside. So a new file is lost only if an even newer one replaces it,
+ * with one exception. A remover can set a new file aside by mistake. Readers do not find that file
+ * until it is renamed back, and it is lost if the remover is killed before that. After such a kill,
+ * no process can remove a file of that name until a trim has removed the file that the killed
  * process set aside.
  *
- * A file is identified by its device and its inode number. That number may be used again as soon as
- * the file is removed. So either a descriptor of the file stays open from the examination to the
- * removal, or the file's size and mtime (in nanoseconds) must be unchanged, too.
+ * A file is identified by its device and its inode number. The system can use that number again as
+ * soon as the file is removed. So either a descriptor of the file stays open from the examination
+ * to the removal, or the file's size and mtime (in nanoseconds) must be unchanged, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,8 +39,8 @@ bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *s
     }
     kiln_status status = kilni_entry_preview_decode(bytes, count, (uint64_t)stat->st_size, &head);
     if (status == KILN_OK && head.seems_newer) {
-        /* A damaged file must not count as an entry of a newer format, so the whole file is read.
-         */
+        /* A damaged file must not be mistaken for an entry of a newer format, so the whole file is
+         * read. */
         kiln_entry *entry = NULL;
         status = kilni_dir_read_file(dir, file, stat, &entry);
         kiln_entry_release(&entry);
@@ -177,7 +177,7 @@ kiln_status kilni_dir_move_aside(int directory, const char *path, char *aside)
     kilni_dir_aside_name(path, aside);
     int result = kilni_os()->rename_new(directory, path, directory, aside);
     if (result != 0 && errno != EEXIST && errno != ENOENT) {
-        /* This file system may not support renames that never replace a file. */
+        /* Perhaps this file system does not support renames that never replace a file. */
         result = kilni_dir_rename_to_claimed(directory, path, aside);
     }
     if (result == 0) {
@@ -203,8 +203,8 @@ void kilni_dir_restore_aside(int directory, const char *aside, const char *path)
     } else if (kilni_dir_is_gone(directory, path)) {
         kilni_os()->renameat(directory, aside, directory, path);
     }
-    /* If it is not known whether another file has the name, the file stays set aside, as a
-     * leftover. */
+    /* If an error leaves unknown whether another file has the name, the file that was set aside
+     * stays as a leftover. */
 }
 
 kiln_status kilni_dir_remove_aside(int directory, const char *aside, const kilni_dir_identity *seen)
@@ -220,7 +220,7 @@ kiln_status kilni_dir_remove_aside(int directory, const char *aside, const kilni
 kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen)
 {
     char aside[KILNI_DIR_PATH_SIZE];
-    /* Because of this check, a file that was not examined is rarely set aside. */
+    /* Because of this check, it is rare that a file is set aside that was not examined. */
     kiln_status status = kilni_dir_recheck(directory, path, seen);
     if (status == KILN_OK) {
         status = kilni_dir_move_aside(directory, path, aside);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens the folders below the directory. Each folder is opened without following symbolic links and
- * checked by its descriptor, and its files are accessed through that descriptor. So an operation
- * uses the folder that was checked, and never a folder to which other users may write. Only a get
- * opens the file first, to save calls (layout_kiln.c).
+ * Opens the folders below the directory. This code opens each folder without following symbolic
+ * links, checks it by its descriptor, and accesses its files through that descriptor. So an
+ * operation uses the folder that was checked, and never one to which other users are allowed to
+ * write. Only a get opens the file before it checks the folder, to save calls (layout_kiln.c).
  */
 #include <errno.h>
 #include <fcntl.h>

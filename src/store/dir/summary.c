@@ -101,7 +101,8 @@ kiln_status kilni_dir_summary_flush(kilni_dir_summary *summary)
     return status;
 }
 
-/* Copies @size bytes at an offset. Returns false if there are fewer bytes. */
+/* Copies @size bytes at an offset of a summary to @bytes. Returns false if the summary has fewer
+ * bytes. */
 static bool fetch(const kilni_dir_summary *summary, uint64_t offset, void *bytes, size_t size)
 {
     if (summary->file >= 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A summary of a store. For each entry, in the order of a walk, it has a record with the facts by
- * which entries are ranked. The summary is a hint: a record is used only if the file that it
- * describes is unchanged. If a record is missing or damaged, the facts are read from the entry
- * again. docs/trimming.md describes the summary's bytes.
+ * A summary of a store contains a record for each entry, in the order of a walk. A record has the
+ * facts by which the entry is ranked. The summary is only a hint: a record is used only if the file
+ * that it describes is unchanged. If a record is missing or damaged, the facts are read from the
+ * entry again. docs/trimming.md describes the summary's bytes.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ typedef struct kilni_dir_record {
     int64_t used_ns; /* the file's mtime, Unix nanoseconds */
     uint64_t disk_bytes;
     int64_t created_s;
-    uint64_t build_ns; /* or KILNI_DIR_STAYS */
+    uint64_t build_ns; /* KILNI_DIR_STAYS: never removed */
 } kilni_dir_record;
 
 /* The value of build_ns for an entry that must not be removed because it has a newer format or
@@ -34,8 +34,8 @@ typedef struct kilni_dir_records {
 bool kilni_dir_records_add(kilni_dir_records *records, const kilni_dir_record *record);
 void kilni_dir_records_done(kilni_dir_records *records);
 
-/* A summary consists of segments of records. The first segments may be in a file, and all others
- * are in memory. */
+/* A summary consists of segments of records. The first segments can be in a file. All others are in
+ * memory. */
 typedef struct kilni_dir_summary {
     int file;             /* -1: all of it is in memory */
     uint64_t size;        /* of the file; @bytes continue the file */
@@ -46,14 +46,14 @@ typedef struct kilni_dir_summary {
 /* The largest number of records in a segment. */
 #define KILNI_DIR_SEGMENT_RECORDS 4096u
 
-/* Appends @records as one segment and empties them. Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* Appends @records as one segment, and then empties @records. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_summary_append(kilni_dir_summary *summary, kilni_dir_records *records);
 
 /* Writes the bytes in memory to the file. Returns KILN_OK, even if there is no file; KILN_E_FULL;
  * KILN_E_IO. */
 kiln_status kilni_dir_summary_flush(kilni_dir_summary *summary);
 
-/* Empties @records, and reads the segment at an offset into it. Sets @ret_next to the offset of the
+/* Replaces the content of @records by the segment at an offset. Sets @ret_next to the offset of the
  * next segment. Returns KILN_OK; KILN_MISS: there is no segment, or it is damaged;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_summary_read(const kilni_dir_summary *summary, uint64_t offset,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Temporaries: files that a writer fills and then renames, so that readers see either a complete
- * file or none.
+ * Writes temporaries. A temporary is a file that a writer fills and then renames, so that readers
+ * see either a complete file or none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 #define NAME_TRIES 4
 
 /* Sets @ret_number to the next number. The numbers of a process are consecutive, and the first one
- * is random. Another process, such as a forked child, may use the same numbers. A process that
- * finds a file with its number (@is_taken) continues with a new random number. Relaxed: only the
- * counter's own value matters. */
+ * is random. Another process, such as a forked child, might use the same numbers. If a process
+ * finds that a file already has its number (@is_taken), it continues with a new random number.
+ * Every access is relaxed, because only the counter's own value matters. */
 static bool next_number(bool is_taken, uint64_t *ret_number)
 {
     static _Atomic uint64_t next; /* 0: not yet initialized */
@@ -75,7 +75,7 @@ static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes byt
     if (status == KILN_OK) {
         kilni_file_ensure_known_mode(file, &stat, 0600);
     }
-    /* Network file systems may report a failed write only now. */
+    /* Some network file systems report a failed write only now. */
     if (kilni_os()->close(file) != 0 && status == KILN_OK) {
         status = kilni_dir_write_status(errno);
     }

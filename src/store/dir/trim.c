@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decides when a store is trimmed, and saves the state of a trim between its slices. The state is
- * in a folder inside the store; a lock ensures that only one process at a time does a slice. A trim
- * that a caller waits for is done in one go, and keeps its state in memory.
+ * in a folder inside the store. A lock ensures that only one process at a time does a slice. If a
+ * caller waits for a trim, the whole trim is done in one go, and its state is kept in memory.
  */
 #include <endian.h>
 #include <errno.h>
@@ -18,21 +18,21 @@
 #define FOLDER_NAME "janitor"
 #define FOLDER KILNI_DIR_VERSION "/" FOLDER_NAME
 #define JOB "job" /* the progress of the present trim */
-/* The last complete summary. Its mtime is when the last survey ended, or when it began if it wrote
- * no summary. */
+/* The last complete summary. Its mtime is the time at which the last survey ended. If that survey
+ * wrote no summary, it is the time at which the survey began. */
 #define SUMMARY "summary"
 #define NEXT "next"   /* the summary that is being written */
 #define STUCK "stuck" /* the store's size after the last trim, if it was above the limit */
 
-#define SLICE_NS 4000000u /* the last step may take a slice beyond this */
+#define SLICE_NS 4000000u /* the last step of a slice can exceed this */
 #define TIME_AT_CLOSE_NS 50000000u
 #define DAY_S 86400
 #define HOUR_S 3600
-/* The larger a put is in relation to the store's limit, the more slices it does, so that a trim is
+/* The larger a put is in relation to the store's limit, the more slices it does. So a trim is
  * complete before the store exceeds its limit by much. */
 #define PUTS_OF_A_SLICE 8192u
 #define SLICES_OF_A_PUT 64u
-/* The clocks of machines may differ by this much. */
+/* The clocks of two machines are allowed to differ by this much. */
 #define CLOCK_ERROR_S 60u
 
 /* ---- how much is removed ---- */
@@ -40,7 +40,7 @@
 static uint64_t limit_of(const kilni_dir *dir)
 {
     const kilni_store_options *options = &dir->store.options;
-    /* A store with a limit of zero accepts no entries, but entries that it has are removed only on
+    /* A store with a limit of zero accepts no new entries. Its old entries are removed only on
      * request. */
     return options->max_bytes == 0 || options->policy == KILN_POLICY_NO_EVICT ? KILN_UNLIMITED
                                                                               : options->max_bytes;
@@ -61,7 +61,7 @@ static kilni_dir_job new_job(const kilni_dir *dir, uint64_t limit, uint64_t targ
 
 /* ---- files ---- */
 
-/* Returns -1 if the folder does not exist, or is not trusted. */
+/* Opens the folder of the trim's files. Returns -1 if it does not exist or is not trusted. */
 static int open_folder_there(const kilni_dir *dir)
 {
     int folder;
@@ -83,8 +83,8 @@ static int open_folder(const kilni_dir *dir)
     return open_folder_there(dir);
 }
 
-/* Opens a file. Returns -1 unless it is a regular file that belongs to this user and that nobody
- * else may write. */
+/* Opens a file. It must be a regular file that belongs to this user, and nobody else is allowed to
+ * write it. Otherwise returns -1. */
 static int open_own(const kilni_dir *dir, int folder, const char *name, int flags)
 {
     const int file = kilni_file_open_or_make(folder, name, flags);
@@ -104,10 +104,10 @@ static void open_hints(kilni_janitor *janitor, int folder)
 
 /* ---- entries that cannot be removed ---- */
 
-/* Entries of a newer format and files of other users are not removed. If they alone exceed the
- * limit, no trim brings the store below it, and each put would begin a new trim. So a trim that
- * leaves the store above the limit writes the remaining size to a file. The file's mtime is the
- * time of the trim. */
+/* Entries of a newer format and files of other users are not removed. If these alone exceed the
+ * store's limit, no trim can bring the store below the limit, and each put would begin a new trim.
+ * So a trim that leaves the store above the limit writes the store's size to a file. The file's
+ * mtime is the time of the trim. */
 static void note_outcome(const kilni_dir *dir, const kilni_dir_job *job)
 {
     int folder = open_folder_there(dir);
@@ -128,8 +128,8 @@ static void note_outcome(const kilni_dir *dir, const kilni_dir_job *job)
     kilni_file_close(&folder);
 }
 
-/* Reads the store's size after the last trim. Returns false if that trim reached its limit, or was
- * more than an hour ago. */
+/* Reads the size that the last trim has left. Returns false if that trim brought the store below
+ * its limit, or was more than an hour ago. */
 static bool read_outcome(const kilni_dir *dir, uint64_t *ret_left)
 {
     int folder = open_folder_there(dir);
@@ -150,8 +150,8 @@ static bool read_outcome(const kilni_dir *dir, uint64_t *ret_left)
     return is_known;
 }
 
-/* Whether a new trim would be useless: the last trim was less than an hour ago and left the store
- * above its limit, and the store has since grown by less than its limit. */
+/* Returns true if a new trim would be useless. It would be if the last trim was less than an hour
+ * ago and left the store above its limit, and the store has since grown by less than its limit. */
 static bool is_stuck(kilni_dir *dir)
 {
     uint64_t left;
@@ -162,7 +162,7 @@ static bool is_stuck(kilni_dir *dir)
 
 /* ---- in one go ---- */
 
-/* @flags  KILN_TRIM_…, which the job does not contain */
+/* Does a whole trim. @flags are KILN_TRIM_…; the job does not contain them. */
 static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32_t flags,
                                 kiln_trim_report *ret_report)
 {
@@ -207,7 +207,7 @@ typedef struct sliced_trim {
     int folder, job_file;
 } sliced_trim;
 
-/* Whether a job that was loaded may be continued. */
+/* Returns true if a job that was loaded can be continued. */
 static bool is_valid_job(const kilni_dir_job *job)
 {
     const int64_t age_s = kilni_clock_unix_s() - (int64_t)job->now_s;
@@ -216,9 +216,9 @@ static bool is_valid_job(const kilni_dir_job *job)
            age_s < DAY_S;
 }
 
-/* Opens the summaries that the job needs. During the survey, the new summary is written. Its file
- * may be longer than the job says if a process was killed during a slice. After the survey, the new
- * summary has replaced the last one and is only read. */
+/* Opens the summaries that the job needs. During the survey, the new summary is written. If a
+ * process was killed during a slice, the file of the new summary can be longer than the job says.
+ * After the survey, the new summary has replaced the last one and is only read. */
 static bool open_summaries(sliced_trim *trim)
 {
     kilni_janitor *janitor = &trim->janitor;
@@ -266,7 +266,8 @@ static kiln_status resume(sliced_trim *trim, kilni_dir *dir)
     return is_found ? KILN_OK : begin_sliced(trim);
 }
 
-/* Called at the end of the survey. Its summary replaces the last one. */
+/* Replaces the last summary by the summary that this survey has written. Called at the end of the
+ * survey. */
 static kiln_status publish_summary(sliced_trim *trim)
 {
     kilni_dir_summary *summary = &trim->janitor.summary;
@@ -297,7 +298,8 @@ static kiln_status run_slice(sliced_trim *trim)
     return status;
 }
 
-/* Saves the job for the next slice, or, if the trim is complete, removes the job. */
+/* Saves the job for the next slice. If the trim is complete, this function removes the job instead.
+ */
 static kiln_status suspend(sliced_trim *trim, bool *ret_is_done)
 {
     kilni_janitor *janitor = &trim->janitor;
@@ -362,8 +364,8 @@ static kiln_status trim_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32
 {
     kilni_lock lock;
     kiln_status status = take_janitors_lock(dir, &lock);
-    /* On a file system without locks, two processes may trim at the same time. This does no harm,
-     * because each removes only entries that the other one has not removed. */
+    /* On a file system without locks, two processes can trim at the same time. This does no harm,
+     * because neither can remove an entry that the other has already removed. */
     if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
         status = work_at_once(dir, job, flags, ret_report);
         kilni_lock_close(&lock);
@@ -394,8 +396,8 @@ static bool note_survey(const kilni_dir *dir)
 
 /* Does a slice of a trim. If the file system has no locks, or if the trim's files cannot be
  * written, for example on a full disk, the whole trim is done in one go. In that case, if
- * @makes_room is false, a trim is done only once a day, by the process that first records its
- * beginning. */
+ * @makes_room is false, only one trim is done per day. The process that first records its beginning
+ * does it. */
 static kiln_status trim_a_slice(kilni_dir *dir, bool makes_room, bool *ret_is_done)
 {
     kilni_lock lock;
@@ -416,7 +418,7 @@ static kiln_status trim_a_slice(kilni_dir *dir, bool makes_room, bool *ret_is_do
     return status;
 }
 
-/* Does a slice. Returns whether the trim is not complete, so that further slices are useful. */
+/* Does a slice. Returns true if the trim is not complete, so that further slices are useful. */
 static bool work(kilni_dir *dir, bool makes_room)
 {
     bool is_done = false;
@@ -454,7 +456,7 @@ static bool is_under_way(const kilni_dir *dir)
            0;
 }
 
-/* Whether the last survey was at least a day ago. */
+/* Returns true if the last survey was at least a day ago. */
 static bool is_due(kilni_dir *dir)
 {
     const int64_t now_s = kilni_clock_unix_s();

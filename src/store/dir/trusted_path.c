@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens the directory. Each component is opened without following links and checked by its
- * descriptor, so that it cannot be replaced between the check and its use. This code itself follows
- * links above the last component: it replaces the link in the path by the link's text.
+ * Opens the directory. Each component is opened without following links, and then checked by its
+ * descriptor. So no other user can replace the component between the check and its use. If a
+ * component above the last one is a link, this code follows the link itself: it replaces the link
+ * in the path by the link's text.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -80,16 +81,16 @@ static kiln_status report(const path_walk *walk, kilni_trust trust, const struct
                               walk->error);
 }
 
-/* Whether the component that was taken last is the directory itself. */
+/* Returns true if the component that was taken last is the directory itself. */
 static bool is_at_last(const path_walk *walk)
 {
     return walk->remaining[0] == '\0' && !walk->entrance->is_ancestor;
 }
 
-/* Checks a directory. A user who may write to a directory above the store's directory could replace
- * the latter with another directory of the same owner, but could do no other harm. So the
- * directories above must not be writable by everybody, but may be writable by a group, which their
- * owner has chosen. */
+/* Checks a directory. A user with write access to a directory above the store's directory could
+ * replace the store's directory by a different directory of the same owner. Such a user could do no
+ * other harm. So the directories above must not be writable by everybody, but can be writable by a
+ * group, because their owner has chosen the group. */
 static kiln_status judge(const path_walk *walk, const struct stat *stat, bool is_last)
 {
     const kilni_path_rules *entrance = walk->entrance;
@@ -219,8 +220,8 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Moves to the parent of the present directory and checks it. Sets @ret_is_top at the root, which
- * is its own parent. */
+/* Moves to the parent of the present directory and checks it. If the present directory is the root,
+ * which is its own parent, this function sets @ret_is_top. */
 static kiln_status climb(path_walk *walk, struct stat *stat, bool *ret_is_top)
 {
     int above = kilni_os()->openat(walk->here, "..", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -237,8 +238,8 @@ static kiln_status climb(path_walk *walk, struct stat *stat, bool *ret_is_top)
     return judge(walk, stat, false);
 }
 
-/* Checks the directories above the present one. A relative path needs this, because it begins
- * inside a tree. */
+/* Checks the directories above the present one. This is needed for a relative path, because the
+ * walk begins in the middle of the tree. */
 static kiln_status judge_upwards(path_walk *walk)
 {
     struct stat stat;

@@ -4,8 +4,8 @@
  */
 #include "store/dir/dir.h"
 
-/* Changes the totals. A new statistics file does not contain the store's size. In that case also
- * begins to count the store. */
+/* Changes the totals. If the statistics file is new, it does not contain the store's size, so this
+ * function also begins to count the store. */
 static kiln_status change_totals(kilni_dir *dir, const kilni_totals_change *change,
                                  kilni_totals *ret_totals)
 {

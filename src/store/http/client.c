@@ -13,11 +13,11 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* How long a server is not contacted after its certificate was not accepted, or after it refused
- * this side's certificate. */
+/* How long a server is not contacted after its certificate was not accepted, or after it has
+ * refused this side's certificate. */
 #define REFUSED_FOR_NS (UINT64_C(40000) * NS_PER_MS)
 
-/* How many connections each lane may have. */
+/* The maximum number of connections of each lane. */
 #define MAX_CONNECTIONS 4u
 static const size_t connection_counts[] = {
     [KILNI_HTTP_LANE_LOOKUPS] = MAX_CONNECTIONS, [KILNI_HTTP_LANE_PUTS] = 2};
@@ -32,7 +32,7 @@ typedef struct request_queue {
 typedef struct http_lane {
     kilni_http_owner owner; /* first: the owner of the lane's connections */
     kilni_http_client *client;
-    size_t count; /* how many connections there may be */
+    size_t count; /* the maximum number of connections */
     kilni_http_connection *connections[MAX_CONNECTIONS];
     request_queue waiting; /* requests that wait for a connection, or for addresses */
 } http_lane;
@@ -44,11 +44,12 @@ struct kilni_http_client {
     void *owned;
     kilni_breaker breaker;
 
-    /* The handle holds one reference, and so does each request. A decrement is both a release and
-     * an acquire, so the thread that frees the client sees all changes by other threads. */
+    /* The handle holds one reference, and each request holds another. Each decrement is both a
+     * release and an acquire, so the thread that frees the client sees all changes by other
+     * threads. */
     _Atomic unsigned references;
-    /* The process in which the client was last used, and whose I/O thread may therefore refer to
-     * the client. All calls have returned when the client is closed, so every access is relaxed. */
+    /* The process that last used the client. Only the I/O thread of that process can refer to the
+     * client. No other call is running when the client is closed, so every access is relaxed. */
     _Atomic unsigned asked_in;
 
     /* Only the I/O thread uses these. */
@@ -143,7 +144,7 @@ static void note_failure(kilni_http_client *client, kiln_status status, bool was
     }
 }
 
-/* Returns how long the server may be silent before the answer. */
+/* Returns how long the server is allowed to be silent before the answer. */
 static uint64_t patience_of(kilni_http_client *client, unsigned lane)
 {
     if (lane == KILNI_HTTP_LANE_PUTS) {
@@ -171,7 +172,7 @@ static kiln_status connect_to(http_lane *lane, kilni_http_request *request,
     return status;
 }
 
-/* Returns the place of an idle connection, or an empty place; NULL: all connections are busy. */
+/* Returns the place of an idle connection, or an empty place. NULL: all connections are busy. */
 static kilni_http_connection **free_place(http_lane *lane)
 {
     kilni_http_connection **empty_place = NULL;
@@ -185,8 +186,8 @@ static kilni_http_connection **free_place(http_lane *lane)
     return empty_place;
 }
 
-/* Sends waiting requests as long as connections are free or can be opened. The addresses must be
- * known. */
+/* Sends waiting requests as long as there are idle connections or more connections can be opened.
+ * The addresses must be known. */
 static void send_waiting(http_lane *lane)
 {
     kilni_http_connection **place = free_place(lane);
@@ -240,8 +241,8 @@ static void submit(kilni_http_client *client, kilni_http_request *request)
     }
 }
 
-/* Prepares the client for this forked child. The state of the parent's I/O thread is not touched,
- * since that thread may have been changing it. */
+/* Prepares the client for use in this forked child. Does not touch the state of the parent's I/O
+ * thread, because that thread may have been changing it during the fork. */
 static void begin_process(kilni_http_client *client)
 {
     client->process = kilni_loop_process();
@@ -273,8 +274,8 @@ static void remove_connection(http_lane *lane, const kilni_http_connection *conn
     }
 }
 
-/* Called when an answer has arrived. An answer that reports a failure counts too, because the
- * server did not keep the caller waiting. */
+/* Called when an answer has arrived. Even an answer that reports a failure is recorded as an
+ * answer, because the server did not keep the caller waiting. */
 static kilni_http_request *answered(kilni_http_owner *owner, kilni_http_connection *connection,
                                     kilni_http_request *request, bool goes_on)
 {
@@ -293,9 +294,9 @@ static kilni_http_request *answered(kilni_http_owner *owner, kilni_http_connecti
     return NULL;
 }
 
-/* Whether a request may be repeated on a new connection. There are two reasons to repeat it. A
- * server may have closed a connection that was idle for a long time. A request that no server has
- * received may be sent to the next address. */
+/* Returns true if a request can be repeated on a new connection. There are two reasons to repeat
+ * it: the server has closed a connection that was idle for a long time, or no server has received
+ * the request, so the next address can be tried. */
 static bool may_resend(const kilni_http_client *client, const kilni_http_end *how,
                        kilni_http_request *request)
 {
@@ -310,8 +311,8 @@ static bool may_resend(const kilni_http_client *client, const kilni_http_end *ho
     return may_repeat && how->was_answered;
 }
 
-/* Called when a connection has ended. If it could not be established, all requests that wait for a
- * connection fail with the same status. */
+/* Called when a connection has ended. If the connection could not be established, all requests that
+ * wait for a connection fail with the same status. */
 static void ended(kilni_http_owner *owner, kilni_http_connection *connection,
                   const kilni_http_end *how)
 {
@@ -392,9 +393,9 @@ static void close_on_thread(kilni_task *task)
     drop_reference(client);
 }
 
-/* If this process has never used the client, its I/O thread does not refer to the client, which can
- * be freed at once. If the I/O thread has ended, the objects to which it referred cannot be freed.
- */
+/* If this process has never used the client, the I/O thread does not refer to the client, which is
+ * then freed immediately. If the I/O thread has ended, the objects to which it referred can never
+ * be freed. */
 void kilni_http_client_close(kilni_http_client *client)
 {
     client->closing.run = close_on_thread;
@@ -419,7 +420,7 @@ kiln_status kilni_http_client_prepare(kilni_http_client *client, unsigned lane,
     return status;
 }
 
-/* A server that does not answer in time is reported like one that cannot be reached. */
+/* Treats a server that does not answer in time like a server that cannot be reached. */
 kiln_status kilni_http_client_ask(kilni_http_client *client, kilni_http_request *request)
 {
     if (!kilni_breaker_admits(&client->breaker, kilni_clock_ns())) {

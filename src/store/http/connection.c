@@ -11,7 +11,7 @@
 #define RECEIVES_IN_A_ROW 16u
 #define NS_PER_MS UINT64_C(1000000)
 
-/* How long a server may be silent within an answer, and how long after the deadline of a request a
+/* How long a server may be silent within an answer, and how long after a request's deadline the
  * connection is closed. */
 #define PATIENCE_WITHIN_NS (1000 * NS_PER_MS)
 
@@ -21,10 +21,10 @@ struct kilni_http_connection {
     kilni_timer silence;
     bool is_connected;
     bool was_answered;
-    uint64_t connecting_ns; /* how long connecting may take */
+    uint64_t connecting_ns; /* the maximum time to connect */
     uint64_t active_ns;     /* when bytes were last sent or received, or an idle connection got a
                                request */
-    kilni_http_request *request; /* NULL: it is idle */
+    kilni_http_request *request; /* NULL: the connection is idle */
     unsigned char buffer[BUFFER_SIZE];
 };
 
@@ -60,8 +60,9 @@ static uint64_t patience_of(const kilni_http_connection *connection)
                                                  : connection->request->patience_ns;
 }
 
-/* Returns when the connection is closed unless bytes arrive before then. If a server keeps sending
- * but never completes an answer, the connection is closed shortly after the deadline. */
+/* Returns the time at which the connection is closed if no bytes arrive until then. If a server
+ * keeps sending, but never completes an answer, the connection is closed shortly after the
+ * deadline. */
 static uint64_t end_of_patience(const kilni_http_connection *connection)
 {
     const uint64_t silent_ns = connection->active_ns + patience_of(connection);
@@ -69,8 +70,8 @@ static uint64_t end_of_patience(const kilni_http_connection *connection)
     return late_ns < silent_ns ? late_ns : silent_ns;
 }
 
-/* Closes the connection if the server has been silent for too long. The timer is not restarted
- * whenever bytes arrive. Instead, the time is checked when the timer expires. */
+/* Closes the connection if the server has been silent for too long. The timer is not restarted when
+ * bytes arrive. Instead, this function compares the times when the timer expires. */
 static void judge_silence(kilni_timer *timer)
 {
     kilni_http_connection *connection =
@@ -119,8 +120,8 @@ static kiln_status send_request(kilni_http_connection *connection)
 
 /* ---- receiving ---- */
 
-/* Gives the answered request to the owner, and gets the next request from it. Returns false if the
- * connection was freed. */
+/* Gives the answered request to the owner, and gets the next request from the owner. Returns false
+ * if the connection was freed. */
 static bool finish(kilni_http_connection *connection)
 {
     kilni_http_request *request = connection->request;
@@ -136,8 +137,8 @@ static bool finish(kilni_http_connection *connection)
     return goes_on;
 }
 
-/* Handles bytes that have arrived in the buffer. It is an error if bytes arrive without a request,
- * or after a complete answer. */
+/* Handles the bytes that have arrived in the buffer. Bytes without a request, or after a complete
+ * answer, are an error. */
 static kiln_status take(kilni_http_connection *connection, size_t size)
 {
     kilni_byte_reader input = {.at = connection->buffer, .left = size};
@@ -151,9 +152,9 @@ static kiln_status take(kilni_http_connection *connection, size_t size)
                : status;
 }
 
-/* Receives once. The bytes of a body are received into their final place, all others into the
- * buffer. Returns KILN_OK: the answer is complete; KILN_BUSY: more bytes must arrive. @ret_is_empty
- * is true if no bytes had arrived. */
+/* Receives once. The bytes of a body go directly to their final place, and all other bytes go into
+ * the buffer. Sets @ret_is_empty to true if there was nothing to receive. Returns KILN_OK: the
+ * answer is complete; KILN_BUSY: more bytes must arrive. */
 static kiln_status receive_some(kilni_http_connection *connection, bool *ret_is_empty)
 {
     size_t room = 0;
@@ -171,8 +172,9 @@ static kiln_status receive_some(kilni_http_connection *connection, bool *ret_is_
     return place ? kilni_http_request_arrived(connection->request, count) : take(connection, count);
 }
 
-/* Reads a part of the bytes that have arrived. If a server sends faster than this thread reads, the
- * thread must still serve its other sockets and its timers. Epoll reports the bytes that remain. */
+/* Reads only a part of the bytes that have arrived, because a server might send faster than this
+ * thread reads. In that case, the thread must still serve its other sockets and its timers. Epoll
+ * reports the remaining bytes again. */
 static kiln_status receive_part(kilni_http_connection *connection)
 {
     kiln_status status = KILN_BUSY;
@@ -196,7 +198,7 @@ static kiln_status become_connected(kilni_http_connection *connection)
 }
 
 /* Called when the socket is ready. Receives before it sends, because a server that refuses a
- * request may answer before it has received the whole request. */
+ * request can answer before it has received the whole request. */
 static void ready(kilni_socket *socket, uint32_t events)
 {
     (void)events;

@@ -14,7 +14,7 @@
 
 /* ---- credentials ---- */
 
-/* Whether a text consists only of characters that a line of a request may contain. */
+/* Returns true if a text contains only characters that are allowed in a line of a request. */
 static bool is_visible(const char *text)
 {
     for (; *text; text++) {
@@ -84,7 +84,7 @@ static kiln_status append_credentials(const kilni_remote_server *server, kilni_t
     return server->token_file ? append_token(server->token_file, text, error) : KILN_OK;
 }
 
-/* The files are read again for each request, since they may have changed. */
+/* Reads the files again for each request, because they may have changed. */
 static kiln_status authorize(const kilni_remote_server *server, const char *host,
                              const kilni_http_question *question, kilni_text *text)
 {

@@ -13,17 +13,18 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* How long a marker that is not put again is valid, by the server's clock, whose times are whole
- * seconds; and the time between two puts by its holder. */
+/* LASTS_S: how long a marker is valid after it was last put. The server's clock measures this time
+ * in whole seconds. RENEWED_EACH_NS: how often the holder puts the marker again. */
 #define LASTS_S 8u
 #define RENEWED_EACH_NS (2500 * NS_PER_MS)
 
-/* How long a renewal or a release may take. */
+/* The maximum times for a renewal and for a release. */
 #define RENEWAL_NS (2000 * NS_PER_MS)
 #define RELEASE_NS (1000 * NS_PER_MS)
 
-/* How long a process waits before it believes that its marker stays: this many times as long as the
- * slower one of the look for a marker and the put, within these limits. */
+/* How long a process waits before it relies on its marker. The look for a marker and the put both
+ * take some time. The process waits SETTLING_FACTOR times as long as the slower one of these took,
+ * but within the limits below. */
 #define SETTLING_FACTOR 10u
 #define SETTLING_MIN_NS (50 * NS_PER_MS)
 #define SETTLING_MAX_NS (1000 * NS_PER_MS)
@@ -32,19 +33,19 @@
 #define WORTH_SETTLING_NS (1000 * NS_PER_MS)
 #define WORTH_A_REQUEST_NS (100 * NS_PER_MS)
 
-/* How long this process asks for no lease after the server has refused one. */
+/* How long this process does not ask for a lease after the server has refused one. */
 #define REFUSED_FOR_NS (60000 * NS_PER_MS)
 
 #define NAME_SIZE 128u
 #define TOKEN_LENGTH (KILNI_TOKEN_SIZE - 1)
 
-/* What a process finds under a marker's name. */
+/* What a process finds under the name of a marker. */
 typedef enum marker {
     ABSENT,
     OWN,
-    HELD,    /* another holder's */
-    EXPIRED, /* of a holder that has ended */
-    AGELESS  /* another holder's; the server does not say how old it is */
+    HELD,    /* the marker of a different holder */
+    EXPIRED, /* the marker of a holder that has ended */
+    AGELESS  /* the marker of a different holder, but the server does not report its age */
 } marker;
 
 struct kilni_remote_lease {
@@ -59,15 +60,15 @@ struct kilni_remote_lease {
     char name[NAME_SIZE];         /* of the marker */
     char token[TOKEN_LENGTH + 1]; /* only this holder has it */
 
-    /* The requests of a renewal. The thread that takes the lease makes their texts, because this
-     * means reading files of credentials. */
+    /* The requests of a renewal. The thread that takes the lease makes their texts, because it has
+     * to read files of credentials for this. */
     kilni_text look, put;
 
-    /* Only the I/O thread uses these, and, once stopping is finished, the caller. */
+    /* Only the I/O thread uses these. After stopping is finished, the caller uses them too. */
     kilni_timer renewal;
-    bool is_renewing; /* a request is on its way */
+    bool is_renewing; /* a request is under way */
     bool is_stopped;
-    bool is_lost; /* the marker has gone, or is another holder's */
+    bool is_lost; /* the marker is gone, or belongs to a different holder */
 };
 
 static void destroy(kilni_call *call)
@@ -95,7 +96,8 @@ static kilni_http_object look_of(const kilni_remote_lease *lease, uint64_t deadl
                                .deadline_ns = deadline_ns};
 }
 
-/* A put may be repeated on a new connection, because the token then shows whose marker it is. */
+/* It is safe to repeat a put on a new connection, because the token shows which holder put the
+ * marker. */
 static kilni_http_object put_of(const kilni_remote_lease *lease, bool must_be_new,
                                 uint64_t deadline_ns)
 {
@@ -113,8 +115,8 @@ static bool is_own(const kilni_remote_lease *lease, const kilni_http_request *re
     return request->size == TOKEN_LENGTH && memcmp(request->data, lease->token, TOKEN_LENGTH) == 0;
 }
 
-/* Both times are those of the server. If its clock was set back a little, the marker counts as new.
- * If the times are of different clocks, they show no age. */
+/* Both times come from the server. If its clock was set back a little, the marker is treated as
+ * new. If the times come from different clocks, the marker's age is unknown. */
 static marker judge_age(const kilni_http_head *head)
 {
     if (head->sent_s == 0 || head->modified_s == 0 ||
@@ -125,8 +127,8 @@ static marker judge_age(const kilni_http_head *head)
                                                                                         : HELD;
 }
 
-/* Looks for the marker. Returns KILN_OK; KILN_E_UNSUPPORTED: the server refuses to say; KILN_E_IO;
- * KILN_E_UNAUTHENTICATED; KILN_E_NO_MEMORY. */
+/* Looks for the marker. Returns KILN_OK; KILN_E_UNSUPPORTED: the server refuses to answer;
+ * KILN_E_IO; KILN_E_UNAUTHENTICATED; KILN_E_NO_MEMORY. */
 static kiln_status look(const kilni_remote_lease *lease, uint64_t deadline_ns, marker *ret_marker)
 {
     kilni_http_request *request;
@@ -149,8 +151,8 @@ static kiln_status look(const kilni_remote_lease *lease, uint64_t deadline_ns, m
     return status;
 }
 
-/* Returns the status for an answer to a put. A server that keeps entries but no markers is a server
- * without leases. */
+/* Returns the status for an answer to a put. A server that keeps entries but refuses markers is
+ * treated as a server without leases. */
 static kiln_status status_of_put(kilni_remote *remote, bool must_be_new,
                                  const kilni_http_head *head)
 {
@@ -160,7 +162,7 @@ static kiln_status status_of_put(kilni_remote *remote, bool must_be_new,
     case 202:
     case 204:
         return KILN_OK;
-    case 409: /* of two conditional puts at the same time, S3 refuses one */
+    case 409: /* S3 refuses one of two simultaneous conditional puts */
     case 412:
         return must_be_new ? KILN_EXISTS : KILN_E_UNSUPPORTED;
     case 429:
@@ -174,9 +176,9 @@ static kiln_status status_of_put(kilni_remote *remote, bool must_be_new,
     }
 }
 
-/* Returns KILN_OK; KILN_EXISTS: @must_be_new, and the server has a marker; KILN_E_UNSUPPORTED: the
- * server does not accept this put; KILN_E_IO; KILN_E_DENIED; KILN_E_UNAUTHENTICATED;
- * KILN_E_NO_MEMORY. */
+/* Puts the marker. Returns KILN_OK; KILN_EXISTS: @must_be_new is true, and the server already has a
+ * marker; KILN_E_UNSUPPORTED: the server does not accept this put; KILN_E_IO; KILN_E_DENIED;
+ * KILN_E_UNAUTHENTICATED; KILN_E_NO_MEMORY. */
 static kiln_status put(const kilni_remote_lease *lease, bool must_be_new, uint64_t deadline_ns)
 {
     kilni_http_request *request;
@@ -203,9 +205,9 @@ static void note_conditions(kilni_remote *remote, unsigned conditions)
     atomic_store_explicit(&remote->conditions, conditions, memory_order_relaxed);
 }
 
-/* Waits until the marker that this process has put has been there for long enough. Returns KILN_OK:
- * it stayed; KILN_BUSY: another marker has replaced it; KILN_E_IO: the deadline is too near;
- * otherwise as look. */
+/* Waits for long enough, and then checks that the marker that this process put is still there.
+ * Returns KILN_OK: it is; KILN_BUSY: it is not; KILN_E_IO: the deadline is too near; other statuses
+ * of look. */
 static kiln_status settle(const kilni_remote_lease *lease, uint64_t slowest_ns,
                           uint64_t deadline_ns)
 {
@@ -223,7 +225,7 @@ static kiln_status settle(const kilni_remote_lease *lease, uint64_t slowest_ns,
     return status == KILN_OK && found != OWN ? KILN_BUSY : status;
 }
 
-/* @looked_ns  how long it took to find that there was no marker, or only an expired one */
+/* @looked_ns  how long the process took to find that there is no marker, or only an expired one */
 static kiln_status put_and_settle(const kilni_remote_lease *lease, uint64_t looked_ns,
                                   uint64_t deadline_ns)
 {
@@ -234,9 +236,9 @@ static kiln_status put_and_settle(const kilni_remote_lease *lease, uint64_t look
                              : status;
 }
 
-/* Takes the lease by a conditional put. Returns KILN_OK; KILN_BUSY; KILN_E_UNSUPPORTED: the server
- * ignores or refuses the condition; otherwise as put. The first put of a process is repeated: a
- * server that accepts it again ignores the condition. */
+/* Takes the lease with a conditional put. The first put of a process is repeated. If the server
+ * accepts it again, the server ignores the condition. Returns KILN_OK; KILN_EXISTS;
+ * KILN_E_UNSUPPORTED: the server ignores or refuses the condition; other statuses of put. */
 static kiln_status put_new(const kilni_remote_lease *lease, uint64_t deadline_ns)
 {
     const bool is_probe = conditions_of(lease->remote) == KILNI_HTTP_UNTRIED;
@@ -254,9 +256,9 @@ static kiln_status put_new(const kilni_remote_lease *lease, uint64_t deadline_ns
     return status;
 }
 
-/* Takes the lease when there was no marker a moment ago. If the server says that there is one, but
- * has none, it does not honour the condition either. If it is known to honour the condition, a
- * holder has just removed its marker. */
+/* Takes the lease if there was no marker a moment ago. If the server refuses the put because there
+ * is a marker, but there is none, it does not honour the condition either. However, if the server
+ * is known to honour the condition, a holder has just removed its marker. */
 static kiln_status take_free(const kilni_remote_lease *lease, uint64_t looked_ns,
                              uint64_t deadline_ns)
 {
@@ -280,7 +282,9 @@ static kiln_status take_free(const kilni_remote_lease *lease, uint64_t looked_ns
     return put_and_settle(lease, looked_ns, deadline_ns);
 }
 
-/* Takes the lease after a look at its marker. @value_name: NULL: the caller has not waited */
+/* Looks at the marker, and then takes the lease if possible.
+ *
+ * @value_name  NULL: the caller has not waited */
 static kiln_status take(const kilni_remote_lease *lease, const char *value_name,
                         uint64_t deadline_ns)
 {
@@ -309,7 +313,8 @@ static kiln_status take(const kilni_remote_lease *lease, const char *value_name,
     return take_free(lease, looked_ns, deadline_ns);
 }
 
-/* If the server is known to honour conditions, the first request of a caller is the put. */
+/* Takes the lease. If the server is known to honour conditions, and the caller has not waited, the
+ * put is the first request. */
 static kiln_status take_at_once(const kilni_remote_lease *lease, const char *value_name,
                                 uint64_t deadline_ns)
 {
@@ -329,7 +334,7 @@ static bool is_released(const kilni_remote_lease *lease)
     return atomic_load_explicit(&lease->is_released, memory_order_relaxed);
 }
 
-/* Called when no request is on its way. */
+/* Called when no request is under way. */
 static void end_renewal(kilni_remote_lease *lease)
 {
     lease->is_renewing = false;
@@ -368,7 +373,8 @@ static void put_arrived(kilni_http_request *request)
     end_renewal(request->user);
 }
 
-/* If the server does not answer, the marker may still be there at the next renewal. */
+/* If the server does not answer, the lease is not treated as lost, because the marker may still be
+ * there at the next renewal. */
 static void look_arrived(kilni_http_request *request)
 {
     kilni_remote_lease *lease = request->user;
@@ -382,8 +388,8 @@ static void look_arrived(kilni_http_request *request)
     }
 }
 
-/* Compares the token first: if this process was stopped for a while, the lease may be another
- * holder's by now. */
+/* First compares the token. If this process was stopped for a while, the lease may belong to a
+ * different holder by now. */
 static void renew(kilni_timer *timer)
 {
     kilni_remote_lease *lease =
@@ -401,7 +407,7 @@ static void start(kilni_task *task)
     kilni_timer_start(&lease->renewal, kilni_clock_ns() + RENEWED_EACH_NS);
 }
 
-/* The release waits for a put that is on its way. Otherwise the put could arrive after the removal,
+/* The release waits for a put that is under way. Otherwise the put could arrive after the removal,
  * and the marker would remain. */
 static void stop(kilni_task *task)
 {
@@ -442,7 +448,7 @@ static kiln_status make(kilni_remote *remote, const char *name, kilni_remote_lea
     return KILN_OK;
 }
 
-/* Whether a lease takes little time compared with the build. */
+/* Returns true if taking a lease is fast compared with the build. */
 static bool is_worthwhile(const kilni_remote *remote, uint64_t build_ns)
 {
     const uint64_t least_ns =
@@ -450,7 +456,8 @@ static bool is_worthwhile(const kilni_remote *remote, uint64_t build_ns)
     return build_ns == 0 || build_ns >= least_ns;
 }
 
-/* Whether the server has refused leases, or the puts for which a lease would be taken. */
+/* Returns true if the server has refused leases, or has refused puts, without which a lease is
+ * useless. */
 static bool is_refused(kilni_remote *remote)
 {
     const uint64_t now_ns = kilni_clock_ns();
@@ -487,8 +494,8 @@ kiln_status kilni_http_lease_take(kilni_remote *remote, const char *name, uint64
     return KILN_OK;
 }
 
-/* Removes the marker if it is this holder's. Between the look and the removal, a marker that has
- * expired may become another holder's, which then loses its lease. */
+/* Removes the marker if it belongs to this holder. Between the check and the removal, an expired
+ * marker can be replaced by the marker of a different holder. That holder then loses its lease. */
 static void remove_marker(const kilni_remote_lease *lease, uint64_t deadline_ns)
 {
     marker found;
@@ -506,9 +513,9 @@ static void remove_marker(const kilni_remote_lease *lease, uint64_t deadline_ns)
     }
 }
 
-/* If a renewal does not end in time, the marker is not removed, but expires. If the I/O thread does
- * not get the task, because the application has closed the descriptors of this library, that thread
- * may still refer to the lease. So the lease is never freed then. */
+/* If a renewal does not end in time, the marker is not removed, and it expires later. The I/O
+ * thread does not get the task if the application has closed the descriptors of this library. In
+ * that case, that thread may still refer to the lease, so the lease is never freed. */
 void kilni_http_lease_release(kilni_remote_lease *lease)
 {
     if (lease->process != kilni_loop_process()) {

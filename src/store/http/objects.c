@@ -11,8 +11,9 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* How long a server is not contacted after it reported that it cannot answer now. The first value
- * applies if the server does not say how long, and the second limits what it says. */
+/* How long a server is not contacted after it has reported that it cannot answer now. The first
+ * value applies if the server does not report how long. The second value limits the time that the
+ * server reports. */
 #define REST_S 1u
 #define LONGEST_REST_S 60u
 
@@ -55,8 +56,8 @@ kiln_status kilni_http_status_of(kilni_remote *remote, const kilni_http_head *he
     }
 }
 
-/* If an HTML page arrives instead of a value, it was sent by something between the server and this
- * machine. */
+/* If an HTML page arrives instead of a value, the page comes from something between the server and
+ * this machine. */
 kiln_status kilni_http_status_of_body(kilni_remote *remote, const kilni_http_request *request)
 {
     const kilni_http_head *head = &request->head;
@@ -72,7 +73,7 @@ kiln_status kilni_http_status_of_body(kilni_remote *remote, const kilni_http_req
 
 /* ---- asking ---- */
 
-/* Makes a request without its text. */
+/* Makes a request, but not its text. */
 static kiln_status prepare(kilni_remote *remote, const kilni_http_object *object,
                            kilni_http_request **ret_request)
 {
@@ -162,8 +163,8 @@ kiln_status kilni_http_get(kilni_remote *remote, const char *name, uint64_t max_
     return status;
 }
 
-/* A server may ignore the range and send the whole file. The client does not wait for more than it
- * asked for. */
+/* A server can ignore the range and send the whole file. In that case, the client waits only for
+ * the part that it has requested. */
 kiln_status kilni_http_get_head(kilni_remote *remote, const char *name, size_t size,
                                 uint64_t deadline_ns, kilni_remote_bytes *ret_bytes,
                                 uint64_t *ret_whole_size)
@@ -240,8 +241,8 @@ kiln_status kilni_http_get_text(kilni_remote *remote, const char *path, const ch
 
 /* ---- writing ---- */
 
-/* Returns the status for an answer to a put or a removal. A server that refuses one of these from
- * this user will refuse the next one, too. */
+/* Returns the status for an answer to a put or a removal. If a server refuses one of these from
+ * this user, it will also refuse the next one. */
 static kiln_status status_of_write(kilni_remote *remote, const kilni_http_head *head)
 {
     switch (head->status) {
@@ -281,7 +282,7 @@ static kiln_status write_object(kilni_remote *remote, const kilni_http_object *o
     return status;
 }
 
-/* @expire_ms is ignored, because with HTTP only the server decides when it removes an entry. */
+/* @expire_ms is ignored, because an HTTP server itself decides when it removes an entry. */
 kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *data, size_t size,
                            uint64_t expire_ms, uint64_t deadline_ns)
 {
@@ -296,7 +297,8 @@ kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *d
     return status == KILN_MISS ? KILN_E_IO : status; /* the folder does not exist */
 }
 
-/* Asks first whether the file exists, because some servers report success even if it does not. */
+/* First asks whether the file exists, because some servers report success even if the file does not
+ * exist. */
 kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
     const kilni_http_object object = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operations on named bytes that all kinds of HTTP servers share. The kinds differ in how a
- * request is authorized.
+ * The operations on named bytes that all kinds of HTTP servers share. The kinds differ in how they
+ * authorize a request.
  */
 #pragma once
 
@@ -15,28 +15,30 @@ typedef struct kilni_http_kind {
     /* Checks the files that authorize reads. Returns KILN_OK; KILN_E_INVALID, KILN_E_DENIED,
      * KILN_E_IO. */
     kiln_status (*check)(const kilni_remote_server *server, kiln_error *error);
-    unsigned refusal;    /* an HTTP status with which such a server refuses a user, besides 401, 403
-                            and 407; 0: none */
-    bool has_conditions; /* such servers may honour "If-None-Match" in a PUT */
+    unsigned refusal;    /* a further HTTP status with which such servers refuse a user, in addition
+                            to 401, 403 and 407; 0: none */
+    bool has_conditions; /* such servers might honour "If-None-Match" in a PUT */
     uint64_t connecting_ns, new_answer_ns, answer_ns, put_answer_ns; /* as kilni_http_settings */
 } kilni_http_kind;
 
-/* Whether a server refuses a PUT with "If-None-Match: *" for a name that has a value. */
+/* Shows whether a server refuses a PUT with "If-None-Match: *" for a name that already has a value.
+ */
 enum { KILNI_HTTP_UNTRIED, KILNI_HTTP_HONOURED, KILNI_HTTP_IGNORED };
 
 struct kilni_remote {
     const kilni_http_kind *kind;
     const kilni_remote_server *server; /* belongs to the client */
     kilni_http_client *client;
-    /* When the next put or removal may be sent, after the server has refused one. Only a hint;
-     * relaxed. */
+    /* After the server has refused a put or a removal, the time when the next one may be sent. Only
+     * a hint, so accesses are relaxed. */
     _Atomic uint64_t next_put_ns;
-    /* The same for leases, after the server has refused one. */
+    /* The same for leases: after the server has refused one, the time when the next one may be
+     * requested. */
     _Atomic uint64_t next_lease_ns;
     _Atomic unsigned conditions; /* KILNI_HTTP_…; relaxed */
 };
 
-/* As the functions of kilni_connector with these names. */
+/* These functions implement the operations of kilni_connector with similar names. */
 kiln_status kilni_http_open(const kilni_http_kind *kind, const kilni_remote_server *server,
                             kilni_remote **ret_remote, kiln_error *error);
 void kilni_http_close(kilni_remote *remote);
@@ -54,11 +56,11 @@ bool kilni_http_is_away(kilni_remote *remote, kilni_server_state *ret_state);
 
 /* ---- for the other operations ---- */
 
-/* A request for a name, and how much of the answer's body is wanted. */
+/* A request for a name. It also states how much of the answer's body is wanted. */
 typedef struct kilni_http_object {
     unsigned lane;
     const char *method, *name;
-    size_t range; /* this, the body and must_be_new are those of a kilni_http_question */
+    size_t range; /* range, body, body_size and must_be_new: as in kilni_http_question */
     const void *body;
     size_t body_size;
     bool must_be_new;
@@ -71,8 +73,8 @@ typedef struct kilni_http_object {
 kiln_status kilni_http_append_object(kilni_remote *remote, const kilni_http_object *object,
                                      kilni_text *text);
 
-/* Sends a request and waits for the answer. Sets @ret_request even on failure; it may then be NULL.
- * The caller must release the request. Statuses as kilni_http_client_ask and
+/* Sends a request and waits for the answer. Also sets @ret_request on failure, but possibly to
+ * NULL. The caller must release the request. Returns the statuses of kilni_http_client_ask and
  * kilni_http_append_object. */
 kiln_status kilni_http_ask_object(kilni_remote *remote, const kilni_http_object *object,
                                   kilni_http_request **ret_request);
@@ -85,9 +87,9 @@ kiln_status kilni_http_status_of_body(kilni_remote *remote, const kilni_http_req
 
 /* Gets a text, such as a list of names.
  *
- * @path, @query  as in a kilni_http_question
- * @ret_bytes     [out] a NUL follows the bytes
- * Returns KILN_OK; KILN_MISS: the server has no such text; the statuses of get. */
+ * @path, @query  as in kilni_http_question
+ * @ret_bytes     [out] the text; a NUL follows the bytes
+ * Returns KILN_OK; KILN_MISS: the server has no such text; other statuses of get. */
 kiln_status kilni_http_get_text(kilni_remote *remote, const char *path, const char *query,
                                 uint64_t max_bytes, uint64_t deadline_ns,
                                 kilni_remote_bytes *ret_bytes);

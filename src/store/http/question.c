@@ -8,8 +8,8 @@
 #define HTTPS_PORT 443u
 #define HOST_SIZE 272u /* a name, brackets, a port */
 
-/* Writes the value of the field Host. The port is omitted if it is the default one, as signatures
- * require. */
+/* Writes the value of the field Host. Omits the port if it is the default port, because signatures
+ * require this. */
 static void write_host(const kilni_remote_server *server, char host[HOST_SIZE])
 {
     const bool is_bracketed = strchr(server->host, ':') != NULL;

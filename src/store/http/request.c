@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A body that the caller does not want, such as an error page, is read to its end if it is smaller
- * than this. Then the connection can be used again. */
+ * than this. After that, the connection can be used again. */
 #define DISCARDED_BYTES 65536u
 
 #define FIRST_CAPACITY 16384u
@@ -92,7 +92,7 @@ static kiln_status discard(kilni_http_request *request, size_t count)
     return request->discarded >= DISCARDED_BYTES ? KILN_OK : KILN_BUSY;
 }
 
-/* Takes a piece of the body. Returns KILN_OK: no more bytes are wanted; KILN_BUSY: more must
+/* Takes a piece of the body. Returns KILN_OK: no more bytes are wanted; KILN_BUSY: more bytes must
  * arrive; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
 static kiln_status take_piece(kilni_http_request *request, const kilni_byte_reader *piece)
 {

@@ -27,8 +27,8 @@ static bool add_to_line(kilni_http_reader *reader, const unsigned char *bytes, s
     return true;
 }
 
-/* Moves bytes from the input into the line, up to the end of the line, which counts as two bytes of
- * the line. */
+/* Moves bytes from the input into the line, up to the end of the line. The line end counts as two
+ * bytes of the line. */
 static line_state read_line(kilni_http_reader *reader, kilni_byte_reader *input)
 {
     while (input->left > 0) {
@@ -82,8 +82,8 @@ static bool equals(span text, const char *word)
     return text.length == strlen(word) && strncasecmp(text.at, word, text.length) == 0;
 }
 
-/* Removes from @text the part before a character, and the character, and returns that part. If the
- * character does not occur, takes the whole text. */
+/* Removes from @text everything up to and including a character. Returns the part before that
+ * character. If the character does not occur, removes and returns the whole text. */
 static span take_until(span *text, char at)
 {
     const char *found = text->length > 0 ? memchr(text->at, at, text->length) : NULL;
@@ -104,8 +104,8 @@ static bool contains_word(span list, const char *word)
     return false;
 }
 
-/* Reads a number. The whole text must consist of digits, at most 18 decimal or 15 hexadecimal ones.
- */
+/* Reads a number. The whole text must consist of digits: at most 18 decimal digits, or at most 15
+ * hexadecimal digits. */
 static bool read_number(span digits, unsigned base, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -142,7 +142,7 @@ static bool read_length(kilni_http_reader *reader, span value)
     return true;
 }
 
-/* Kiln does not ask for an encoding, so only "chunked" is accepted. */
+/* Accepts only "chunked", because Kiln does not ask for any other encoding. */
 static bool read_transfer_encoding(kilni_http_reader *reader, span value)
 {
     const bool is_known = !reader->has_encoding && equals(value, "chunked");
@@ -194,7 +194,7 @@ static bool read_content_range(kilni_http_reader *reader, span value)
     return last < reader->head.whole_size;
 }
 
-/* A date that cannot be read counts as none. */
+/* A date that cannot be read is ignored. */
 static bool read_date(kilni_http_reader *reader, span value)
 {
     kilni_http_date_read(value.at, value.length, &reader->head.sent_s);
@@ -222,8 +222,8 @@ static const struct field {
     {"Last-Modified", read_last_modified},
 };
 
-/* Reads a header field. Parsers differ in how they understand a name that ends with a blank, or a
- * line that begins with a blank, so these are refused. */
+/* Reads a header field. A name that ends with a blank is refused, and so is a line that begins with
+ * a blank, because parsers understand these in different ways. */
 static bool read_field(kilni_http_reader *reader)
 {
     const size_t kept =
@@ -251,8 +251,8 @@ static kilni_http_result break_off(kilni_http_reader *reader)
     return KILNI_HTTP_BROKEN;
 }
 
-/* Reads "HTTP/1.x NNN", which a text may follow. Answers with a status below 200 are interim
- * answers, which precede the final one. */
+/* Reads "HTTP/1.x NNN" and an optional text after it. An answer with a status below 200 is an
+ * interim answer, which precedes the final one. */
 static bool read_status(kilni_http_reader *reader)
 {
     const char *line = reader->line;
@@ -299,8 +299,8 @@ static kilni_http_result end_head(kilni_http_reader *reader)
     return KILNI_HTTP_HEAD;
 }
 
-/* Reads "SIZE", which an extension may follow. In total, the lines of an answer may have at most
- * KILNI_HTTP_MAX_HEAD bytes more than its chunks. */
+/* Reads "SIZE" and an optional extension after it. The total size of all lines of an answer must
+ * not exceed the size of its chunks by more than KILNI_HTTP_MAX_HEAD bytes. */
 static bool read_chunk_size(kilni_http_reader *reader)
 {
     span line = {reader->line, reader->line_length};
@@ -314,7 +314,7 @@ static bool read_chunk_size(kilni_http_reader *reader)
     return true;
 }
 
-/* Interprets a complete line. Returns KILNI_HTTP_MORE if the line is not an event. */
+/* Interprets a complete line. Returns KILNI_HTTP_MORE if the line causes no event. */
 static kilni_http_result take_line(kilni_http_reader *reader)
 {
     const bool is_empty = reader->line_length == 0;

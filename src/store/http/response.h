@@ -12,11 +12,11 @@
 
 #include "base/bytes.h"
 
-/* The text of a line beyond this many bytes is skipped. */
+/* Bytes of the text of a line beyond this number are dropped. */
 #define KILNI_HTTP_LINE_SIZE 1024u
 
-/* The most bytes that a head may have, including the heads of interim answers. Also limits the
- * lines of the chunks: in all, they may have this many bytes more than the body. */
+/* The maximum size of a head, including the heads of interim answers. It also limits the lines of
+ * the chunks: together, they must not exceed the size of the body by more than this. */
 #define KILNI_HTTP_MAX_HEAD 65536u
 
 /* What the head of an answer says. */
@@ -29,7 +29,7 @@ typedef struct kilni_http_head {
     uint64_t whole_size;    /* of the file, if is_range */
     bool is_page;           /* the body is an HTML page */
     bool is_encoded;        /* the body is compressed or otherwise encoded */
-    uint32_t retry_after_s; /* for how long the server asks not to be contacted; 0: it does not ask
+    uint32_t retry_after_s; /* the server asks not to be contacted for this time; 0: it does not ask
                                for this */
     bool is_last;           /* the server closes the connection after this answer */
     /* Times of the server's clock, in seconds since 1970; 0: not given. */
@@ -54,12 +54,12 @@ typedef struct kilni_http_reader {
     bool answers_head; /* set by the caller: the method was HEAD, so there is no body */
     kilni_http_state state;
     kilni_http_head head;
-    bool has_encoding; /* the head has a Transfer-Encoding */
+    bool has_encoding; /* the head has the field Transfer-Encoding */
     bool is_interim;   /* the head is that of an interim answer */
     bool has_begun;    /* a byte has arrived */
     uint64_t left;     /* bytes of the body or the chunk that have not arrived */
 
-    size_t line_bytes;  /* in all lines so far, less the bytes in chunks */
+    size_t line_bytes;  /* bytes in all lines so far, minus the bytes in chunks */
     size_t line_length; /* of the line so far; only its first bytes are kept */
     bool line_is_ending;
     char line[KILNI_HTTP_LINE_SIZE];
@@ -81,7 +81,7 @@ kilni_http_result kilni_http_next(kilni_http_reader *reader, kilni_byte_reader *
                                   kilni_byte_reader *ret_piece);
 
 /* Returns how many of the next bytes are known to belong to the body. A caller that has used up its
- * input may receive up to that many bytes into their final place. It must then call kilni_http_skip
- * with the number of these bytes. */
+ * input may receive up to this number of bytes directly into their final place. After that, it must
+ * call kilni_http_skip with the number of bytes received. */
 uint64_t kilni_http_body_left(const kilni_http_reader *reader);
 void kilni_http_skip(kilni_http_reader *reader, uint64_t count);

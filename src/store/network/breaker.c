@@ -10,16 +10,17 @@
 #define KNOWN_FOR_NS (60 * NS_PER_S)
 #define READ_EACH_NS NS_PER_S
 
-/* All callers are admitted again when this time has passed after a probe was due. Otherwise, if
- * processes end before their probes do, no process would find out that the server works again.
- * If the server was silent, callers are admitted only a minute after the fault, because each of
- * them would have to wait a long time for a silent server. */
+/* All callers are admitted again when this much time has passed since a probe became due, even if
+ * no process has probed. Otherwise, if processes ended before their probes did, no process would
+ * notice that the server works again. If the server was silent, callers are admitted only a minute
+ * after the fault, because each of them would have to wait a long time. */
 #define GRACE_NS (2 * NS_PER_S)
 
-/* How long the caller that was admitted has for its probe before the next caller is admitted. */
+/* The time that an admitted caller has for its probe before the next caller is admitted. */
 #define CLAIM_NS (2 * NS_PER_S)
 
-/* Spreads the probes of many machines: makes the pause up to a fifth shorter or longer. */
+/* Makes the pause up to a fifth shorter or longer, so that many machines do not probe at the same
+ * time. */
 static uint64_t with_jitter(uint64_t pause_ns, uint64_t now_ns)
 {
     const uint64_t mixed = (now_ns ^ (now_ns >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -81,8 +82,9 @@ static void adopt(kilni_breaker *breaker, const kilni_server_state *state)
     store(&breaker->retry_ns, state->retry_ns);
 }
 
-/* Adopts the state in the file, unless the server has answered this process, or has failed for it,
- * after that state was noted. In the second case, this process could not replace the file. */
+/* Adopts the state in the file, unless this process has had an answer or a failure from the server
+ * after that state was noted. In the case of a failure, this process was unable to replace the
+ * file. */
 static void read_file(kilni_breaker *breaker, uint64_t now_ns)
 {
     kilni_server_state state;
@@ -126,7 +128,7 @@ bool kilni_breaker_admits(kilni_breaker *breaker, uint64_t now_ns)
     if (now_ns < load(&breaker->retry_ns)) {
         return false;
     }
-    /* Another process may have claimed the probe since the file was last read. */
+    /* A different process may have claimed the probe after this process last read the file. */
     if (atomic_load_explicit(&breaker->is_shared, memory_order_relaxed)) {
         read_file(breaker, now_ns);
     }
@@ -187,8 +189,8 @@ static void open_until(kilni_breaker *breaker, uint64_t retry_ns, uint64_t end_n
     store(&breaker->retry_ns, retry_ns);
 }
 
-/* If the server has not answered within the last minute, callers do not try again immediately: the
- * next caller would have to wait as long as the one that failed. */
+/* If the server has not answered within the last minute, the first fault already keeps callers
+ * away. Otherwise the next caller would have to wait as long as the caller that failed. */
 void kilni_breaker_note_fault(kilni_breaker *breaker, uint64_t now_ns, kilni_server_fault fault)
 {
     unsigned faults = atomic_fetch_add_explicit(&breaker->faults, 1, memory_order_relaxed) + 1;
@@ -207,8 +209,8 @@ void kilni_breaker_note_fault(kilni_breaker *breaker, uint64_t now_ns, kilni_ser
     }
 }
 
-/* The server has answered, so a fault that the file states is over. If the file stayed, its removal
- * by another process would end the pause. */
+/* Since the server has answered, a fault in the file is over, and the file is removed here. If the
+ * file stayed, the pause would end when another process removes it. */
 void kilni_breaker_rest(kilni_breaker *breaker, uint64_t now_ns, uint64_t duration_ns,
                         kilni_server_fault fault)
 {

@@ -68,7 +68,8 @@ kiln_status kilni_call_make(kilni_call *call)
     return status == KILN_OK ? kilni_call_wait(call) : status;
 }
 
-/* The caller's reference passes to the I/O thread. If there is no I/O thread, it is dropped. */
+/* The caller's reference passes to the I/O thread. If there is no I/O thread, this function drops
+ * the reference. */
 void kilni_call_send(kilni_call *call)
 {
     if (kilni_loop_post(&call->task) != KILN_OK) {

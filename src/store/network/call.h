@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call: work that a thread hands to the I/O thread, and for which it waits until a deadline. If
- * the deadline passes first, the waiting thread returns without the result. The call is freed when
- * both threads have finished with it.
+ * A call is work that a thread hands to the I/O thread. The thread waits for the result until a
+ * deadline, and then returns without it. The call is freed when both threads have finished with it.
  */
 #pragma once
 
@@ -21,8 +20,9 @@ typedef struct kilni_call {
     void (*destroy)(struct kilni_call *call);
     uint64_t deadline_ns; /* of kilni_clock_ns */
 
-    /* The caller holds one reference, and the I/O thread the other. A decrement is both a release
-     * and an acquire, so the thread that frees the call sees all changes by the other thread. */
+    /* The caller holds one reference, and the I/O thread holds another. Each decrement is both a
+     * release and an acquire, so the thread that frees the call sees all changes by the other
+     * thread. */
     _Atomic unsigned references;
 
     pthread_mutex_t lock; /* guards the rest */
@@ -31,22 +31,21 @@ typedef struct kilni_call {
     bool is_abandoned; /* the caller has stopped waiting for the call */
 } kilni_call;
 
-/* Prepares a call, to which the caller then has a reference. The I/O thread calls @run, which
- * begins the work and must ensure that kilni_call_finish is called at its end. Returns KILN_OK;
- * KILN_E_NO_MEMORY. */
+/* Prepares a call, to which the caller then holds a reference. The I/O thread calls @run, which
+ * begins the work. @run must ensure that kilni_call_finish is called when the work ends. Returns
+ * KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_call_init(kilni_call *call, void (*run)(kilni_task *task),
                             void (*destroy)(kilni_call *call), uint64_t deadline_ns);
 
 /* Hands the call to the I/O thread. Returns KILN_OK; KILN_E_IO: there is no I/O thread. */
 kiln_status kilni_call_start(kilni_call *call);
 
-/* Waits until a call that was started is finished or its deadline has passed. Returns KILN_OK: the
- * call is finished; KILN_TIMEOUT: it is not, and the caller may do nothing but release it. */
+/* Waits until a started call is finished or its deadline has passed. Returns KILN_OK: the call is
+ * finished; KILN_TIMEOUT: the call is not finished, and the caller must only release it. */
 kiln_status kilni_call_wait(kilni_call *call);
 
 /* Starts the call and waits for it. Returns KILN_OK: the call is finished; KILN_TIMEOUT: the call
- * is not finished, and the caller may do nothing but release it; KILN_E_IO: there is no I/O thread.
- */
+ * is not finished, and the caller must only release it; KILN_E_IO: there is no I/O thread. */
 kiln_status kilni_call_make(kilni_call *call);
 
 /* Hands the call to the I/O thread without waiting. The caller's reference passes to the I/O
@@ -61,5 +60,5 @@ void kilni_call_release(kilni_call *call);
 /* Wakes the caller, and drops the I/O thread's reference. */
 void kilni_call_finish(kilni_call *call);
 
-/* Whether the caller no longer waits for the call. */
+/* Returns true if the caller no longer waits for the call. */
 bool kilni_call_is_abandoned(kilni_call *call);

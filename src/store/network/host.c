@@ -8,7 +8,8 @@
 
 #define ADDRESSES_LAST_NS UINT64_C(60000000000)
 
-/* If the look-up has failed, the old addresses stay: open connections may still need one. */
+/* If the look-up has failed, the old addresses are kept, because open connections may still need
+ * one of them. */
 static void take(kilni_host *host, const kilni_lookup *lookup)
 {
     if (lookup->count == 0) {
@@ -30,7 +31,7 @@ static void done(kilni_lookup *lookup)
     free(lookup);
 }
 
-/* Begins a look-up, unless the host is an address. */
+/* Begins to look up the host, unless it is an address. */
 static kiln_status look_up(kilni_host *host)
 {
     const size_t length = strlen(host->name);

@@ -17,14 +17,14 @@
 #define LONGEST_WAIT_MS 60000
 #define LONGEST_FORK_S 1
 
-/* The I/O thread holds it while it works, and the fork handlers hold it during a fork. So a child
- * finds the thread's data in a consistent state, and inherits no library's lock (such as OpenSSL's)
- * that the thread held. Taken before loop_lock. */
+/* The I/O thread holds this lock while it works, and the fork handlers hold it during a fork. So a
+ * child finds the thread's data in a consistent state. The child also inherits no library's lock
+ * (such as OpenSSL's) in a locked state. This lock is taken before loop_lock. */
 static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Guards the first group of variables below. A thread holds it for a few instructions, or to start
- * the I/O thread. The fork handlers take it, so that a child finds these variables in a consistent
- * state. */
+/* Guards the first group of variables below. A thread holds this lock for a few instructions, or to
+ * start the I/O thread. The fork handlers take it, so that a child finds these variables in a
+ * consistent state. */
 static pthread_mutex_t loop_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Guarded by loop_lock. */
@@ -32,20 +32,20 @@ static kilni_task *first_task;
 static kilni_task **last_task = &first_task;
 static bool is_running;
 static bool has_failed;       /* the application has closed the thread's descriptors */
-static bool fork_is_in_order; /* the thread that forks has turn_lock */
-/* This process is a child that got the data in an inconsistent state: it never starts the thread.
- */
+static bool fork_is_in_order; /* the forking thread holds turn_lock */
+/* This process is a child that inherited the data in an inconsistent state. It never starts the
+ * thread. */
 static bool is_disordered;
 static kilni_socket *sockets;
-/* In a forked child, the sockets of the parent, which were closed and are never freed. The list
- * keeps a leak checker in the application from reporting them. */
+/* In a forked child, the sockets inherited from the parent. They were closed and are never freed.
+ * This list keeps a leak checker in the application from reporting them. */
 static kilni_socket *inherited;
 static kilni_owned_descriptor wake = {.file = -1};
-/* While the I/O thread runs, only that thread changes this. */
+/* While the I/O thread runs, only that thread changes this variable. */
 static kilni_owned_descriptor epoll = {.file = -1};
 
-/* How many forks led from the first process to this one. It is only written in the child of a fork,
- * when that child has no other thread; relaxed. */
+/* The number of forks that led from the first process to this one. It is written only in the child
+ * of a fork, while that child has no other thread. Relaxed. */
 static _Atomic unsigned process;
 
 /* Only the I/O thread uses these. */
@@ -55,8 +55,8 @@ static uint64_t last_serial; /* of the sockets; the descriptor that wakes the th
 /* ---- forks ---- */
 
 /* The I/O thread may be waiting for a lock that another library's fork handler holds, such as a
- * lock of an allocator. So the fork waits for turn_lock only for a limited time. If it does not get
- * turn_lock, the child's data may be inconsistent, and the child contacts no server. */
+ * lock of an allocator. So the fork waits for turn_lock only for a limited time. If the time runs
+ * out, the child's data may be inconsistent, and the child contacts no server. */
 static void before_fork(void)
 {
     struct timespec deadline;
@@ -81,7 +81,7 @@ static void after_fork_in_parent(void)
     end_fork();
 }
 
-/* Closes the descriptors, and forgets the timers and tasks without touching them, since they belong
+/* Closes the descriptors. Forgets the timers and tasks without touching them, because they belong
  * to the parent's objects. */
 static void after_fork_in_child(void)
 {
@@ -158,7 +158,7 @@ static kilni_timer *earliest_timer(void)
     return earliest;
 }
 
-/* The function of a timer may start and stop other timers, so the list is searched again after each
+/* The function of a timer can start and stop other timers. So the list is searched again after each
  * call. */
 static void expire_timers(void)
 {
@@ -171,7 +171,8 @@ static void expire_timers(void)
     }
 }
 
-/* Rounds up. Otherwise the thread would wake up several times shortly before a timer expires. */
+/* Rounds the time up. Otherwise the thread would wake up several times shortly before a timer
+ * expires. */
 static int time_to_wait_ms(void)
 {
     const kilni_timer *timer = earliest_timer();
@@ -224,9 +225,9 @@ kiln_status kilni_socket_wait_for(kilni_socket *socket, uint32_t events)
     return control(socket, EPOLL_CTL_MOD);
 }
 
-/* Removes the socket from the epoll explicitly. Epoll itself removes a closed socket only if no
- * other descriptor keeps it open, such as a forked child's, or a duplicate that the application
- * made. */
+/* Removes the socket from the epoll explicitly. Epoll itself removes a closed socket only when no
+ * other descriptor keeps it open. A forked child may have such a descriptor, or the application may
+ * have duplicated it. */
 void kilni_socket_close(kilni_socket *socket)
 {
     control(socket, EPOLL_CTL_DEL);
@@ -285,9 +286,10 @@ static bool open_epoll_locked(void)
     return epoll_ctl(epoll.file, EPOLL_CTL_ADD, wake.file, &event) == 0;
 }
 
-/* Replaces the epoll after it reported a socket that Kiln has closed. The application keeps such a
- * socket open, and nothing else would stop the reports. If one of Kiln's sockets can no longer be
- * watched, its owner notices when a timer expires. Returns false if no epoll can be created. */
+/* Replaces the epoll after it has reported a socket that Kiln has closed. The application keeps
+ * such a socket open, and nothing else would stop the reports. If the new epoll cannot watch one of
+ * Kiln's sockets, the owner of that socket notices when a timer expires. Returns false if no epoll
+ * can be created. */
 static bool renew_epoll(void)
 {
     pthread_mutex_lock(&loop_lock);
@@ -324,8 +326,8 @@ static bool handle(const struct epoll_event *event)
     return true;
 }
 
-/* Waits for an event and handles it. Events are read one by one, because handling an event may
- * close the socket of the next one. Returns false if the thread cannot continue. */
+/* Waits for an event and handles it. Reads only one event at a time, because handling an event can
+ * close the socket of the next event. Returns false if the thread cannot continue. */
 static bool turn(void)
 {
     struct epoll_event event;

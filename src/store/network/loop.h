@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The I/O thread. A process has one for all servers. It starts with the first task. It ends only if
- * the application closes its descriptors, and in that case is not started again. It runs tasks, the
- * functions of expired timers, and the functions of sockets that are ready, one after the other.
- * None of these functions may block.
+ * The I/O thread. Each process has one such thread for all servers. It starts with the first task.
+ * It ends only if the application closes its descriptors, and in that case it is not started again.
+ * It runs tasks, the functions of expired timers, and the functions of sockets that are ready, one
+ * after the other. None of these functions is allowed to block.
  *
  * A forked child has no I/O thread until it posts a task. It inherits nothing from the parent's
- * thread: the child closes the sockets, and forgets the timers and tasks.
+ * thread. Instead, the child closes the sockets, and forgets the timers and tasks.
  */
 #pragma once
 
@@ -16,8 +16,8 @@
 
 #include "os/owned_descriptor.h"
 
-/* Work for the I/O thread. The memory of a task belongs to the caller that posts it, and must stay
- * valid until run is called. */
+/* Work for the I/O thread. The caller that posts a task owns its memory. The memory must stay valid
+ * until run is called. */
 typedef struct kilni_task {
     struct kilni_task *next;
     void (*run)(struct kilni_task *task);
@@ -27,7 +27,7 @@ typedef struct kilni_task {
  * thread, and the task will not run. */
 kiln_status kilni_loop_post(kilni_task *task);
 
-/* Returns a number that identifies the process: in a forked child it differs from the parent's.
+/* Returns a number that identifies the process. A forked child's number differs from the parent's.
  * Threads: any. */
 unsigned kilni_loop_process(void);
 
@@ -36,18 +36,18 @@ unsigned kilni_loop_process(void);
 /* A socket that the I/O thread watches. */
 typedef struct kilni_socket {
     struct kilni_socket *next, *previous;
-    uint64_t serial; /* epoll reports this number and not the address, since the struct may be freed
-                        before an event is read */
+    uint64_t serial; /* epoll reports this number instead of the address, because the struct may be
+                        freed before an event is read */
     kilni_owned_descriptor file;
     uint32_t events; /* the EPOLL… events to wait for */
     void (*ready)(struct kilni_socket *socket, uint32_t events);
 } kilni_socket;
 
-/* Watches a socket, whose function ready must be set. @socket takes ownership of @file, even on
- * failure. Returns KILN_OK; KILN_E_IO. */
+/* Watches a socket. The function ready of @socket must be set. @socket takes ownership of @file,
+ * even on failure. Returns KILN_OK; KILN_E_IO. */
 kiln_status kilni_socket_open(kilni_socket *socket, int file, uint32_t events);
 
-/* Changes the events that are waited for. Returns KILN_OK; KILN_E_IO. */
+/* Changes the events for which epoll waits. Returns KILN_OK; KILN_E_IO. */
 kiln_status kilni_socket_wait_for(kilni_socket *socket, uint32_t events);
 
 void kilni_socket_close(kilni_socket *socket);
@@ -59,6 +59,6 @@ typedef struct kilni_timer {
     void (*expire)(struct kilni_timer *timer);
 } kilni_timer;
 
-/* Starts a timer, or changes the time of a running one. A timer stops when it expires. */
+/* Starts a timer, or changes the time of a running timer. A timer stops when it expires. */
 void kilni_timer_start(kilni_timer *timer, uint64_t at_ns);
 void kilni_timer_stop(kilni_timer *timer);

@@ -25,7 +25,7 @@ static void look(kilni_timer *timer)
     kilni_timer_start(timer, retry_ns > now_ns ? retry_ns : now_ns + 1);
 }
 
-/* Initializes the timer again, because in a forked child it may have the state of the parent's
+/* Initializes the timer again, because a forked child may have inherited the state of the parent's
  * timer. */
 static void start_timer(kilni_prober *prober)
 {
@@ -48,7 +48,8 @@ void kilni_prober_init(kilni_prober *prober, kilni_breaker *breaker,
     atomic_init(&prober->running_in, KILNI_NO_PROCESS);
 }
 
-/* Whether the caller must start the prober, because it is not running in this process. */
+/* Returns true if the caller must start the prober, because the prober is not running in this
+ * process. */
 static bool claim(kilni_prober *prober)
 {
     const unsigned process = kilni_loop_process();
@@ -69,8 +70,8 @@ void kilni_prober_start_here(kilni_prober *prober)
     }
 }
 
-/* In a forked child that has not started the prober, the timer has the state of the parent's timer
- * and must not be stopped. */
+/* Does nothing if this process has not started the prober. In a forked child, the timer then still
+ * has the state of the parent's timer and must not be stopped. */
 void kilni_prober_stop(kilni_prober *prober)
 {
     const unsigned process = atomic_load_explicit(&prober->running_in, memory_order_relaxed);

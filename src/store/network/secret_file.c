@@ -36,7 +36,7 @@ static const char *why_not(const struct stat *stat)
 kiln_status kilni_secret_file_open(const char *path, const char *noun, int *ret_file,
                                    kiln_error *error)
 {
-    /* O_NONBLOCK: opening a FIFO must not block. */
+    /* O_NONBLOCK keeps the call from blocking if the file is a FIFO. */
     const int file =
         kilni_os()->openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     struct stat stat;

@@ -9,8 +9,9 @@
 #define KILNI_SECRET_SIZE 4097u /* with the terminating NUL */
 
 /* Opens a file that holds a secret, for reading. It must be a regular file that belongs to this
- * user or to root. Only its owner may write it, and only its owner and its group may read it.
- * Symbolic links are followed, because containers often get their secrets as such links.
+ * user or to root. No one except its owner is allowed to write it, and no one except its owner and
+ * its group is allowed to read it. Symbolic links are followed, because containers often provide
+ * secrets as such links.
  *
  * @path  absolute
  * @noun  names the kind of file in messages, such as "password file"
@@ -19,7 +20,7 @@
 kiln_status kilni_secret_file_open(const char *path, const char *noun, int *ret_file,
                                    kiln_error *error);
 
-/* Returns the status for errno after a secret file could not be used, and sets @error. */
+/* Sets @error, and returns a status for the errno of a failure to use a secret file. */
 kiln_status kilni_secret_file_fail(const char *path, const char *noun, kiln_error *error);
 
 /* Reads the first line of a file that holds a secret.

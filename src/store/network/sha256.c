@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/network/sha256.h"
 
-/* OpenSSL has deprecated these functions in favor of those of EVP. But the functions of EVP look up
- * the algorithm under a lock. If another thread forks at that moment, the lock stays locked in the
- * child. */
+/* OpenSSL has deprecated these functions in favor of those of EVP. But the functions of EVP take a
+ * lock to look up the algorithm. If another thread forks at that moment, the lock stays locked in
+ * the child. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 #include <string.h>
@@ -16,8 +16,8 @@ void kilni_sha256(const void *bytes, size_t size, unsigned char ret_digest[KILNI
     SHA256_Final(ret_digest, &context);
 }
 
-/* Computes the hash of a block, whose bytes are each combined with @mask by XOR, followed by a
- * message. */
+/* Computes the hash of a block and a message that follows it. Each byte of the block is first
+ * combined with @mask by XOR. */
 static void hash_masked(const unsigned char block[SHA256_CBLOCK], unsigned char mask,
                         const void *bytes, size_t size, unsigned char ret_digest[KILNI_SHA256_SIZE])
 {
@@ -33,7 +33,7 @@ static void hash_masked(const unsigned char block[SHA256_CBLOCK], unsigned char 
     explicit_bzero(masked, sizeof masked);
 }
 
-/* As RFC 2104 defines it. */
+/* Follows the definition in RFC 2104. */
 void kilni_hmac_sha256(const void *key, size_t key_size, const void *bytes, size_t size,
                        unsigned char ret_code[KILNI_SHA256_SIZE])
 {

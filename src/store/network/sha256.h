@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SHA-256, and message authentication codes that are computed with it. The functions take no lock
- * and allocate no memory, so any thread may call them, even while another thread forks.
+ * Computes SHA-256 hashes, and message authentication codes based on them. The functions take no
+ * lock and allocate no memory. So any thread is allowed to call them, even while another thread
+ * forks.
  */
 #pragma once
 

@@ -22,8 +22,8 @@ static kiln_status connect_to(kilni_stream *stream, const kilni_address *address
         setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         setsockopt(file, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     }
-    /* EAGAIN, which means that the queue of a Unix socket is full, is also a failure, because no
-     * event would report that the queue has room again. */
+    /* EAGAIN means that the queue of a Unix socket is full. It is also treated as a failure,
+     * because no event would report that the queue has room again. */
     if (connect(file, (const struct sockaddr *)&address->address, address->size) != 0 &&
         errno != EINPROGRESS) {
         close(file);
@@ -53,7 +53,7 @@ kiln_status kilni_stream_open(kilni_stream *stream, const kilni_address *address
     return status;
 }
 
-/* Returns KILN_OK: the socket is connected; KILN_BUSY; KILN_E_IO. The descriptor is checked first,
+/* Returns KILN_OK: the socket is connected; KILN_BUSY; KILN_E_IO. First checks the descriptor,
  * because the application may have closed it and opened a file that got the same number. */
 static kiln_status check_transport(const kilni_stream *stream)
 {

@@ -24,26 +24,26 @@ typedef struct kilni_stream {
     kilni_tls *tls;      /* NULL: the connection is not encrypted */
 } kilni_stream;
 
-/* Begins to connect. When the socket becomes ready, call kilni_stream_check.
+/* Begins to connect. The caller must call kilni_stream_check when the socket becomes ready.
  *
  * @tls  NULL: the connection is not encrypted
- * Returns KILN_OK; KILN_E_IO; statuses of kilni_tls_new. After a failure, the stream must not be
- * closed. */
+ * Returns KILN_OK; KILN_E_IO; the statuses of kilni_tls_new. The caller must not close the stream
+ * after a failure. */
 kiln_status kilni_stream_open(kilni_stream *stream, const kilni_address *address,
                               const kilni_tls_settings *tls);
 
-/* Continues to connect. Returns KILN_OK: the connection is established; KILN_BUSY: it is not yet;
- * KILN_E_IO; statuses of kilni_tls_shake_hands. */
+/* Continues to connect. Returns KILN_OK: the connection is established; KILN_BUSY: it is not
+ * established yet; KILN_E_IO; the statuses of kilni_tls_shake_hands. */
 kiln_status kilni_stream_check(kilni_stream *stream);
 
-/* Each of these functions sends or receives as many bytes as it can without blocking. Returns
+/* Each of these functions sends or receives as many bytes as possible without blocking. Returns
  * KILN_OK and a count above 0; KILN_BUSY: no byte can be sent or received now; KILN_E_IO: the
  * connection has ended; KILN_E_DENIED: the server does not accept this side's certificate. */
 kiln_status kilni_stream_send(kilni_stream *stream, const void *bytes, size_t size,
                               size_t *ret_count);
 kiln_status kilni_stream_receive(kilni_stream *stream, void *bytes, size_t size, size_t *ret_count);
 
-/* Whether TLS holds bytes that have arrived, which epoll therefore does not report. */
+/* Returns true if TLS holds bytes that have already arrived. Epoll does not report such bytes. */
 bool kilni_stream_has_more(const kilni_stream *stream);
 
 void kilni_stream_close(kilni_stream *stream);

@@ -17,7 +17,7 @@
 #include "store/network/secret_file.h"
 #include "store/network/transfer.h"
 
-/* Where systems keep the certificates of the authorities that they trust: a folder that OpenSSL
+/* The places of the certificates of authorities that the system trusts: a folder that OpenSSL
  * searches by hash, and files. */
 #define SYSTEM_FOLDER "/etc/ssl/certs"
 static const char *const system_files[] = {"/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"};
@@ -63,8 +63,8 @@ static long control(BIO *bio, int command, long number, void *pointer)
 }
 
 /* This library has its own copy of OpenSSL. The copy does not read the configuration of the
- * program's OpenSSL. It does not clean up at exit, because the I/O thread may still be using it
- * then. */
+ * program's OpenSSL. It does not clean up at exit, because the I/O thread may still be using it at
+ * that time. */
 static void set_up(void)
 {
     if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL) != 1) {
@@ -97,7 +97,7 @@ static kiln_status fail(const char *noun, const char *path, kiln_error *error)
                            text ? text : "it cannot be used");
 }
 
-/* Keeps OpenSSL from asking the user for the password of a file. */
+/* Keeps OpenSSL from asking the user for a file's password. */
 static int no_password(char *password, int size, int is_new, void *user)
 {
     (void)password, (void)size, (void)is_new, (void)user;
@@ -202,8 +202,7 @@ static bool is_address(const char *host)
     return inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
 }
 
-/* Sets what the certificate must contain: the host, as an address if it is one, otherwise as a
- * name. */
+/* Makes OpenSSL require that the certificate names the host, either as an address or as a name. */
 static bool expect_host(SSL *ssl, const char *host)
 {
     if (is_address(host)) {
@@ -213,7 +212,7 @@ static bool expect_host(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
-/* Whether a certificate names a host. */
+/* Returns true if a certificate names a host. */
 static bool names_host(X509 *certificate, const char *host)
 {
     return is_address(host) ? X509_check_ip_asc(certificate, host, 0) == 1
@@ -221,8 +220,9 @@ static bool names_host(X509 *certificate, const char *host)
                                               X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) == 1;
 }
 
-/* OpenSSL calls this for each certificate of the server, with the result of its own checks. If the
- * only failure is that the certificate does not name the host, it may name one of the others. */
+/* OpenSSL calls this for each certificate of the server, with the result of its own checks. A
+ * certificate that fails only because it does not name the host is accepted if it names one of the
+ * other hosts. */
 static int check_other_hosts(int is_accepted, X509_STORE_CTX *check)
 {
     const int error = X509_STORE_CTX_get_error(check);

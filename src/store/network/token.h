@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* Of a token's text, with its terminating NUL. */
+/* The size of a token's text, including its terminating NUL. */
 #define KILNI_TOKEN_SIZE 33u
 
 /* Makes a token that no other process has. Returns false if the system has no random numbers. */

@@ -67,7 +67,7 @@ void kilni_pack_bucket_encode(uint64_t number, const kilni_pack_slot *slots, siz
     seal(page);
 }
 
-/* Whether the numbers of a header agree with each other and with the file's size. */
+/* Returns true if the numbers in a header agree with each other and with the file's size. */
 static bool has_sound_sizes(const kilni_pack_header *header, uint64_t file_size)
 {
     return header->bucket_count > 0 && header->bucket_count <= KILNI_PACK_MAX_BUCKETS &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens a pack. The directories above the pack, and the pack itself, are checked by their
- * descriptors.
+ * Opens a pack. This code opens the directories above the pack, and then the pack, and checks each
+ * of them by its descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,15 +15,15 @@
 #include "store/dir/dir.h"
 #include "store/pack/pack.h"
 
-/* A pack can only be read, and has no leases. */
+/* Returns no capability to write or to grant leases, because a pack can only be read. */
 static uint32_t capabilities_of(uint32_t flags)
 {
     (void)flags;
     return KILNI_STORE_FOREIGN;
 }
 
-/* Sets @error for errno, and returns the status. A pack is never created when it is opened, so a
- * missing pack is a failure like any other. */
+/* Sets @error to describe errno, and returns the status. Opening never creates a pack, so a missing
+ * pack is a failure like any other. */
 static kiln_status fail(const char *path, kiln_error *error)
 {
     return kilni_error_set(error, errno == ELOOP || errno == EACCES ? KILN_E_DENIED : KILN_E_IO,

@@ -24,7 +24,8 @@ typedef struct kilni_pack {
     int64_t written_s;
 } kilni_pack;
 
-/* Reads bytes that must all be in the file, according to the file's header. */
+/* Reads @size bytes at an offset. According to the file's header, all of them must be in the file.
+ */
 static kiln_status read_run(const kilni_pack *pack, void *bytes, size_t size, uint64_t offset)
 {
     size_t count = 0;
@@ -99,8 +100,8 @@ static kilni_pack *pack_of(kiln_store *store)
     return NULL;
 }
 
-/* Finds where the entry of a digest is. Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: the page of the
- * index is damaged; KILN_E_IO. */
+/* Finds the slot of a digest. Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: the page of the index is
+ * damaged; KILN_E_IO. */
 static kiln_status find_slot(const kilni_pack *pack, const kiln_digest *digest,
                              kilni_pack_slot *ret_slot)
 {
@@ -160,7 +161,7 @@ static kiln_status pack_contains(kiln_store *store, const kiln_key *key)
 typedef struct pack_item {
     kiln_item item; /* first: a pack_item is a kiln_item */
     kilni_pack_slot slot;
-    kilni_entry_preview head; /* the texts of the item's info point into it */
+    kilni_entry_preview head; /* the texts in the item's info are in this memory */
 } pack_item;
 
 static kiln_status read_head(const kilni_pack *pack, pack_item *item)
@@ -212,7 +213,7 @@ static kiln_status pack_item_read(kiln_item *item, kiln_entry **ret_entry)
     return pack ? read_entry(pack, &((pack_item *)item)->slot, ret_entry) : KILN_E_IO;
 }
 
-/* Checks that the entries of a page begin after the end of the entries of all previous pages.
+/* Checks that the entries of a page of the index begin after the entries of all previous pages.
  * Otherwise a walk might read some bytes many times. */
 static kiln_status check_order(const unsigned char *page, uint64_t *end)
 {
@@ -228,8 +229,8 @@ static kiln_status check_order(const unsigned char *page, uint64_t *end)
     return KILN_OK;
 }
 
-/* Visits all entries. If a page of the index is damaged, only the entries of that page are skipped,
- * and the status at the end reports the damage. */
+/* Visits all entries. If a page of the index is damaged, this function skips only the entries of
+ * that page, and reports the damage by the status at the end. */
 static kiln_status pack_each(kiln_store *store, kiln_item_fn visit, void *user)
 {
     const kilni_pack *pack = pack_of(store);
@@ -258,7 +259,7 @@ static kiln_status pack_each(kiln_store *store, kiln_item_fn visit, void *user)
     return first_failure;
 }
 
-/* A pack contains no requests. */
+/* Visits nothing, because a pack contains no capture requests. */
 static kiln_status pack_each_request(kiln_store *store, kiln_item_fn visit, void *user)
 {
     (void)store, (void)visit, (void)user;
@@ -283,8 +284,8 @@ static void pack_close(kiln_store *store)
     free(pack);
 }
 
-/* The operations that write are missing. They are never called, since the store does not have
- * KILNI_STORE_WRITABLE. */
+/* The operations that write are NULL. They are never called, since the store does not have the
+ * capability KILNI_STORE_WRITABLE. */
 static const kilni_store_ops pack_ops = {
     .close = pack_close,
     .get = pack_get,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writes a pack. Entries arrive in any order, and their number is not known until the last one has
- * arrived. So they are first written to a spool: a file without a name in the pack's directory,
- * which the system removes when the writing process ends. Then the pack is written under a
- * temporary name, in the order of digests, synced, and renamed.
+ * arrived. So they are first written to a spool, which is a file without a name in the pack's
+ * directory. The system removes the spool when the writing process ends. When all entries have
+ * arrived, the pack is written under a temporary name, in the order of digests. Then it is synced
+ * and renamed.
  */
 #include <kiln/pack.h>
 
@@ -40,7 +41,7 @@ struct kiln_pack_writer {
     int level;
     bool is_signing;
     kilni_signing_key signing_key;
-    kilni_pack_slot *slots; /* with offsets in the spool */
+    kilni_pack_slot *slots; /* their offsets are offsets in the spool */
     size_t count, capacity;
 };
 
@@ -56,7 +57,7 @@ static kiln_status fail(const char *name, int system_error, kiln_error *error)
                            strerror(system_error));
 }
 
-/* Creates a file with an unused name in the pack's directory. */
+/* Creates a file in the pack's directory, under a name that no file has. */
 static int create_beside(const kiln_pack_writer *writer, mode_t mode, char name[NAME_MAX + 1])
 {
     for (int i = 0; i < NAME_TRIES; i++) {
@@ -189,7 +190,7 @@ static kiln_status reserve_slot(kiln_pack_writer *writer)
     return KILN_OK;
 }
 
-/* Makes the entry in the form in which the pack will contain it. */
+/* Makes a copy of an entry in the form that the pack will contain. */
 static kiln_status prepare(const kiln_pack_writer *writer, const kiln_entry *entry,
                            kiln_entry **ret_entry)
 {
@@ -278,9 +279,9 @@ static bool fits(const kiln_pack_writer *writer, uint64_t bucket_count)
     return true;
 }
 
-/* Returns a number of buckets with which no bucket overflows. Begins with buckets that are half
- * full on average, and increases the number by an eighth until all slots fit. Returns 0 if even the
- * largest number is not enough. */
+/* Returns a number of buckets with which no bucket overflows. Begins with so many buckets that they
+ * are half full on average, and increases the number by an eighth until all slots fit. Returns 0 if
+ * even the largest number is not enough. */
 static uint64_t choose_bucket_count(const kiln_pack_writer *writer)
 {
     uint64_t count = writer->count / (KILNI_PACK_BUCKET_SLOTS / 2) + 1;
@@ -391,14 +392,14 @@ static kiln_status write_pack(const kiln_pack_writer *writer, int file,
 static kiln_status publish(const kiln_pack_writer *writer, const kilni_pack_header *header)
 {
     char temporary[NAME_MAX + 1];
-    /* Packs are shipped, so others may read the file. Nobody else may write it, whatever the umask.
-     */
+    /* Packs are shipped, so all users are allowed to read the file. But only its owner is allowed
+     * to write it, whatever the umask. */
     int file = create_beside(writer, 0644, temporary);
     if (file < 0) {
         return file_status(errno);
     }
     kiln_status status = write_pack(writer, file, header);
-    /* Network file systems may report a failed write only now. */
+    /* Some network file systems report a failed write only now. */
     if (kilni_os()->close(file) != 0 && status == KILN_OK) {
         status = file_status(errno);
     }
@@ -411,7 +412,7 @@ static kiln_status publish(const kiln_pack_writer *writer, const kilni_pack_head
         return status;
     }
     /* The directory is synced to make the new name durable. If the file system cannot sync a
-     * directory, the name becomes durable when the file system writes the directory. */
+     * directory, the name becomes durable later, when the file system writes the directory. */
     kilni_os()->fdatasync(writer->directory);
     return KILN_OK;
 }

@@ -14,20 +14,21 @@ struct kilni_redis_client {
     kilni_task closing;
     kilni_remote_server server;
     char *texts; /* a block of memory with the texts to which @server points */
-    /* Of the server or the cluster. */
+    /* The breaker of the server or the cluster. */
     kilni_breaker *breaker;
     kilni_prober *prober;
 
-    /* The handle holds one reference, and so does each exchange. A decrement is both a release and
-     * an acquire, so the thread that frees the client sees all changes by other threads. */
+    /* The handle holds one reference, and each exchange holds another. Each decrement is both a
+     * release and an acquire, so the thread that frees the client sees all changes by other
+     * threads. */
     _Atomic unsigned references;
-    /* The process in which the client was last used, and whose I/O thread may therefore refer to
-     * the client. All calls have returned when the client is closed, so every access is relaxed. */
+    /* The process that last used the client. Only the I/O thread of that process can refer to the
+     * client. No other call is running when the client is closed, so every access is relaxed. */
     _Atomic unsigned asked_in;
 
-    /* Only the I/O thread uses these, with the exceptions that their headers state. */
+    /* Only the I/O thread uses these. The headers of these types state the exceptions. */
     kilni_redis_node node;
-    kilni_redis_cluster *cluster; /* NULL: the server is the node */
+    kilni_redis_cluster *cluster; /* NULL: not a cluster; the server is the node */
 };
 
 static void drop_reference(kilni_redis_client *client)
@@ -98,7 +99,7 @@ static char *keep_texts(kilni_remote_server *server)
     return copies;
 }
 
-/* Makes the node or the cluster that the client asks. */
+/* Makes the node or the cluster to which the client sends exchanges. */
 static kiln_status make_server(kilni_redis_client *client)
 {
     if (client->server.is_cluster) {
@@ -137,9 +138,9 @@ kiln_status kilni_redis_client_new(const kilni_remote_server *server,
     return KILN_OK;
 }
 
-/* If this process has never used the client, its I/O thread does not refer to the client, which can
- * be freed at once. If the I/O thread has ended, the objects to which it referred cannot be freed.
- */
+/* If this process has never used the client, the I/O thread does not refer to the client, which is
+ * then freed immediately. If the I/O thread has ended, the objects to which it referred can never
+ * be freed. */
 void kilni_redis_client_close(kilni_redis_client *client)
 {
     client->closing.run = close_on_thread;
@@ -166,9 +167,10 @@ kiln_status kilni_redis_client_prepare(kilni_redis_client *client, unsigned lane
     return status;
 }
 
-/* Whether the server may be contacted. If a probe is due, makes the I/O thread probe the server.
+/* Returns true if the caller is allowed to contact the server. If a probe is due, makes the I/O
+ * thread probe the server.
  *
- * @start_prober  kilni_prober_start, or, for the I/O thread, kilni_prober_start_here */
+ * @start_prober  kilni_prober_start; on the I/O thread, kilni_prober_start_here */
 static bool may_ask(kilni_redis_client *client, void (*start_prober)(kilni_prober *prober))
 {
     const uint64_t now_ns = kilni_clock_ns();
@@ -206,7 +208,7 @@ kiln_status kilni_redis_client_start(kilni_redis_client *client, kilni_redis_exc
                : kilni_redis_status_of(kilni_breaker_fault(client->breaker));
 }
 
-/* A server that does not answer in time is reported like one that cannot be reached. */
+/* Treats a server that does not answer in time like a server that cannot be reached. */
 kiln_status kilni_redis_client_wait(kilni_redis_exchange *exchange)
 {
     kiln_status status = kilni_call_wait(&exchange->call);

@@ -14,12 +14,14 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* The most nodes with slots that a cluster may have, and how often an exchange is sent on. */
+/* The maximum number of nodes with slots in a cluster, and the maximum number of times that an
+ * exchange is redirected. */
 #define NODES_MAX 1024u
 #define REDIRECTIONS_MAX 5u
 
-/* The map is asked from the next node too if a node has not sent it after ASK_NEXT_NS. It is asked
- * at most once in MAP_EACH_NS. MAP_NS: how long an answer may take. MAP_BYTES: its most data. */
+/* ASK_NEXT_NS: how long a node has to send the map before the next node is asked for it too.
+ * MAP_EACH_NS: the shortest time between two requests for the map. MAP_NS: how long an answer is
+ * allowed to take. MAP_BYTES: the maximum size of its data. */
 #define ASK_NEXT_NS (80 * NS_PER_MS)
 #define MAP_EACH_NS (1000 * NS_PER_MS)
 #define MAP_NS (3000 * NS_PER_MS)
@@ -31,7 +33,7 @@ typedef struct cluster_node {
     char *state_file;
     bool is_configured;
     bool has_slots;
-    unsigned asked_in; /* the number of the request for the map in which it was last asked */
+    unsigned asked_in; /* the last request for the map (its round) in which this node was asked */
 } cluster_node;
 
 struct kilni_redis_cluster {
@@ -43,33 +45,33 @@ struct kilni_redis_cluster {
     _Atomic uint16_t owners[KILNI_REDIS_SLOTS]; /* numbers of nodes, from 1; 0: none; relaxed */
 
     const char *names[KILNI_REMOTE_OTHERS_MAX + 2]; /* the configured hosts, and then NULL */
-    cluster_node **nodes; /* by their numbers less 1; NULL: the number is free. The configured nodes
-                             are the first ones */
+    cluster_node **nodes; /* indexed by number - 1; NULL: the number is free. The configured nodes
+                             come first */
     size_t node_count, node_capacity;
 
-    unsigned process; /* the process whose I/O thread changed the rest */
+    unsigned process; /* the process whose I/O thread changed the members below */
     bool is_stopped;
-    bool is_asking;         /* for the map */
-    bool is_map_wanted;     /* it is to be asked for by do_work */
-    bool is_next_wanted;    /* the next node is to be asked for it by do_work */
-    bool is_new;            /* do_work is to drop the nodes that the map no longer has */
+    bool is_asking;         /* a request for the map is under way */
+    bool is_map_wanted;     /* do_work must ask for the map */
+    bool is_next_wanted;    /* do_work must ask the next node for the map */
+    bool is_new;            /* do_work must drop the nodes that are no longer in the map */
     unsigned round;         /* how often the map was asked for */
-    unsigned requests_left; /* for the map, without answers */
+    unsigned requests_left; /* requests for the map that have no answer yet */
     size_t first_source;    /* where the search for a node to ask begins */
     kiln_status last_failure;
     uint64_t asked_ns;
     kilni_redis_exchange *waiting, **last_waiting; /* exchanges that wait for the map */
-    kilni_redis_exchange *ready, **last_ready;     /* exchanges that are to be sent */
+    kilni_redis_exchange *ready, **last_ready;     /* exchanges that do_work must send */
     kilni_timer patience;                          /* ends the wait for the map */
     kilni_timer next_source;                       /* asks the next node for the map */
     kilni_timer
-        work; /* sends what was left to do while a connection was in the middle of its work */
+        work; /* does what could not be done while a connection was in the middle of its work */
 };
 
 /* ---- nodes ---- */
 
-/* Returns the path of the file with a node's state: that of the cluster, and a digest (FNV-1a) of
- * the node's place. */
+/* Returns the path of the file with a node's state. The path consists of the path for the cluster
+ * and a digest (FNV-1a) of the node's place. */
 static char *state_file_of(const kilni_remote_server *server, const kilni_redis_place *place)
 {
     uint64_t sum = UINT64_C(0xcbf29ce484222325) ^ place->port;
@@ -89,7 +91,7 @@ static void free_node(cluster_node *node)
     free(node);
 }
 
-/* Returns the index of a free place in the list of nodes; NODES_MAX: there is none. */
+/* Returns a free index in the list of nodes; NODES_MAX: no index is free. */
 static size_t free_index(kilni_redis_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->node_count; i++) {
@@ -113,7 +115,7 @@ static size_t free_index(kilni_redis_cluster *cluster)
     return NODES_MAX;
 }
 
-/* Returns the number of a new node; 0: there are too many nodes, or memory has run out. */
+/* Adds a node and returns its number; 0: there are too many nodes, or memory has run out. */
 static unsigned add_node(kilni_redis_cluster *cluster, const kilni_redis_place *place)
 {
     const size_t index = free_index(cluster);
@@ -132,10 +134,10 @@ static unsigned add_node(kilni_redis_cluster *cluster, const kilni_redis_place *
     return (unsigned)index + 1;
 }
 
-/* Returns the number of the node at a place, which is added if it is not known; 0: it cannot be
- * added.
+/* Returns the number of the node at a place. Adds the node if it is not known; returns 0 if that
+ * fails.
  *
- * @teller  the node that named the place */
+ * @teller  the node that reported the place */
 static unsigned node_at(kilni_redis_cluster *cluster, const kilni_redis_place *named,
                         const kilni_redis_node *teller)
 {
@@ -167,7 +169,7 @@ static bool has_map(const kilni_redis_cluster *cluster)
     return atomic_load_explicit(&cluster->has_map, memory_order_relaxed);
 }
 
-/* Removes the nodes that have no slots any more. One that is still in use is removed later. */
+/* Removes the nodes that have no slots any more. A node that is still in use is removed later. */
 static void drop_nodes(kilni_redis_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->node_count; i++) {
@@ -209,7 +211,7 @@ static void append_one(kilni_redis_exchange ***last, kilni_redis_exchange *excha
     append(last, exchange);
 }
 
-/* Makes the I/O thread do the work that is left, soon after this function returns. */
+/* Makes the I/O thread do the remaining work, soon after this function returns. */
 static void start_work(kilni_redis_cluster *cluster)
 {
     kilni_timer_start(&cluster->work, 1);
@@ -255,8 +257,8 @@ static void want_map(kilni_redis_cluster *cluster)
 
 /* ---- the map ---- */
 
-/* Whether an exchange has a reply to CLUSTER SLOTS with at least one node. No slot may be in it
- * twice. */
+/* Returns true if an exchange has a valid reply to CLUSTER SLOTS. The reply must have at least one
+ * slot, and must not have more slots than exist. */
 static bool has_sound_map(const kilni_redis_exchange *exchange)
 {
     kilni_redis_range range;
@@ -270,7 +272,7 @@ static bool has_sound_map(const kilni_redis_exchange *exchange)
     return status == KILN_MISS && slots > 0 && slots <= KILNI_REDIS_SLOTS;
 }
 
-/* Takes a sound map. Slots that it lacks stay where they were. */
+/* Adopts a valid map. Slots that are missing in it keep their nodes. */
 static void take_map(kilni_redis_cluster *cluster, const kilni_redis_exchange *exchange)
 {
     kilni_redis_range range;
@@ -289,7 +291,8 @@ static void take_map(kilni_redis_cluster *cluster, const kilni_redis_exchange *e
     kilni_timer_stop(&cluster->next_source);
 }
 
-/* The cluster cannot be used: no node says who has which slot. */
+/* Ends the exchanges that wait for the map. If there is no map at all, the cluster cannot be used,
+ * because no node has reported which node has which slot. */
 static void give_up(kilni_redis_cluster *cluster, kiln_status status)
 {
     if (!has_map(cluster)) {
@@ -324,7 +327,7 @@ static void map_ended(kilni_redis_exchange *exchange)
     if (status == KILN_OK && !has_sound_map(exchange)) {
         status = status_of_refusal(exchange);
     }
-    /* The first map counts. A later answer may be an older view of the cluster. */
+    /* The first map is used. A later answer may have an older view of the cluster. */
     if (status == KILN_OK && cluster->is_asking) {
         take_map(cluster, exchange);
         append(&cluster->last_ready, take_waiting(cluster));
@@ -337,8 +340,8 @@ static void map_ended(kilni_redis_exchange *exchange)
     kilni_call_release(&exchange->call);
 }
 
-/* Returns the next node to ask for the map; NULL: all have been asked. Nodes whose breakers
- * are open come last, and are asked only if there is no map. */
+/* Returns the next node to ask for the map; NULL: all nodes have been asked. Nodes with open
+ * breakers come last. They are asked only if there is no map. */
 static cluster_node *next_source(kilni_redis_cluster *cluster)
 {
     cluster_node *other = NULL;
@@ -376,7 +379,7 @@ static void ask_for_map(kilni_redis_cluster *cluster, cluster_node *node)
     kilni_redis_node_send(&node->node, exchange);
 }
 
-/* Asks the next node. If none is left, and none may still answer, gives up. */
+/* Asks the next node. Gives up if there is no such node and no answer is outstanding. */
 static void continue_asking(kilni_redis_cluster *cluster)
 {
     cluster_node *node = next_source(cluster);
@@ -411,7 +414,7 @@ static void ask_next_source(kilni_timer *timer)
     }
 }
 
-/* The request for the map continues, and later exchanges may use its result. */
+/* Ends only the wait. The request for the map continues, and later exchanges can use its result. */
 static void end_wait_for_map(kilni_timer *timer)
 {
     kilni_redis_cluster *cluster =
@@ -434,7 +437,7 @@ static void wait_for_map(kilni_redis_cluster *cluster, kilni_redis_exchange *exc
 
 /* ---- exchanges ---- */
 
-/* Takes in what the replies say about the places of slots. Returns whether the exchange is to be
+/* Adopts what the replies report about the nodes of slots. Returns true if the exchange must be
  * sent once more. */
 static bool is_redirected(kilni_redis_cluster *cluster, kilni_redis_exchange *exchange)
 {
@@ -486,8 +489,8 @@ static void ended(kilni_redis_exchange *exchange)
     kilni_call_finish(&exchange->call);
 }
 
-/* Sends an exchange to its node. If the node's breaker is open, a replica may have taken the node's
- * place. */
+/* Sends an exchange to its node. If the node's breaker is open, the exchange fails, and the cluster
+ * asks for the map, because a replica may have taken the node's place. */
 static void send_to_node(kilni_redis_cluster *cluster, kilni_redis_exchange *exchange)
 {
     kilni_redis_node *node = exchange->node;
@@ -544,14 +547,14 @@ static void do_work(kilni_timer *timer)
     if (is_next_wanted && cluster->is_asking) {
         continue_asking(cluster);
     }
-    /* Only exchanges that are with their nodes refer to nodes now. */
+    /* Only exchanges that were already sent to their nodes refer to nodes now. */
     if (cluster->is_new && !cluster->ready) {
         cluster->is_new = false;
         drop_nodes(cluster);
     }
 }
 
-/* Forgets the work of the process of which this one is a forked child. */
+/* In a forked child, forgets the work of the parent process. */
 static void enter_process(kilni_redis_cluster *cluster)
 {
     if (cluster->process != kilni_loop_process()) {
@@ -570,7 +573,7 @@ static void enter_process(kilni_redis_cluster *cluster)
     }
 }
 
-/* Asks for the map, for whose arrival no caller waits. */
+/* Asks for the map. No caller waits for it. */
 static void probe(kilni_prober *prober)
 {
     kilni_redis_cluster *cluster =

@@ -12,13 +12,13 @@
 #define RECEIVES_IN_A_ROW 16u
 #define NS_PER_MS UINT64_C(1000000)
 
-/* How long a server that has answered before may be silent: before the first byte of a reply, and
- * within a reply. */
+/* How long a server that has answered before may be silent. The first value applies before the
+ * first byte of a reply, the second within a reply. */
 #define PATIENCE_NS (500 * NS_PER_MS)
 #define PATIENCE_WITHIN_NS (1000 * NS_PER_MS)
 
-/* The most that a server may announce: the largest value that Redis stores, and more values than a
- * SCAN returns. Exchanges have lower limits. */
+/* The maximum sizes that a server may announce: the size of the largest value that Redis stores,
+ * and a number of values that no SCAN exceeds. Exchanges have lower limits. */
 #define MAX_BLOB (UINT64_C(512) << 20)
 #define MAX_VALUES 100000u
 
@@ -28,11 +28,11 @@ struct kilni_redis_connection {
     kilni_timer silence;
     bool is_connected;
     bool was_answered;
-    uint64_t patience_ns; /* how long the server may be silent before its first answer */
+    uint64_t patience_ns; /* how long to wait for the first answer */
     uint64_t active_ns;   /* when bytes were last sent or received, or an idle connection got an
                              exchange */
 
-    kilni_redis_exchange *first, **last; /* the exchanges whose replies have not all arrived */
+    kilni_redis_exchange *first, **last; /* the exchanges that still wait for replies */
     kilni_redis_exchange *unsent;        /* the first exchange that is not completely sent */
     kilni_redis_exchange *greeting;      /* NULL: there was none, or it was answered */
 
@@ -48,8 +48,8 @@ static void stop(kilni_redis_connection *connection)
     kilni_stream_close(&connection->stream);
 }
 
-/* Returns the unfinished exchanges, without the greeting. Releases the greeting, to which only this
- * connection refers. */
+/* Returns the unfinished exchanges, without the greeting. Releases the greeting, because only this
+ * connection refers to it. */
 static kilni_redis_exchange *take_unfinished(kilni_redis_connection *connection)
 {
     kilni_redis_exchange *unfinished = connection->first;
@@ -89,8 +89,9 @@ static uint64_t patience_of(const kilni_redis_connection *connection)
     return connection->was_answered ? PATIENCE_NS : connection->patience_ns;
 }
 
-/* Returns when the connection is closed unless bytes arrive before then. If a server keeps sending
- * but never completes a reply, the connection is closed shortly after the deadline. */
+/* Returns the time at which the connection is closed if no bytes arrive until then. If a server
+ * keeps sending, but never completes a reply, the connection is closed shortly after the deadline.
+ */
 static uint64_t end_of_patience(const kilni_redis_connection *connection)
 {
     const uint64_t silent_ns = connection->active_ns + patience_of(connection);
@@ -99,8 +100,8 @@ static uint64_t end_of_patience(const kilni_redis_connection *connection)
     return late_ns < silent_ns ? late_ns : silent_ns;
 }
 
-/* Closes the connection if the server has been silent for too long. The timer is not restarted
- * whenever bytes arrive. Instead, the time is checked when the timer expires. */
+/* Closes the connection if the server has been silent for too long. The timer is not restarted when
+ * bytes arrive. Instead, this function compares the times when the timer expires. */
 static void judge_silence(kilni_timer *timer)
 {
     kilni_redis_connection *connection =
@@ -159,9 +160,9 @@ static kiln_status send_all(kilni_redis_connection *connection)
 
 /* ---- receiving ---- */
 
-/* Whether a server replies that it needs no password. This is not an error, because a password from
- * the environment is sent to all servers. The first text is that of Redis from version 6 on, the
- * second that of earlier versions. */
+/* Returns true if a server replies that it needs no password. This is not an error, because a
+ * password from the environment is sent to all servers. Redis sends the first text from version 6
+ * on, and the second text in earlier versions. */
 static bool is_open_to_all(const kilni_redis_value *value)
 {
     const char *text = (const char *)value->data;
@@ -240,8 +241,8 @@ static kiln_status parse(kilni_redis_connection *connection, size_t size)
     }
 }
 
-/* Receives once. The bytes of a blob are received into their final place, all others into the
- * buffer. */
+/* Receives once. The bytes of a blob go directly to their final place, and all other bytes go into
+ * the buffer. */
 static kiln_status receive_some(kilni_redis_connection *connection)
 {
     unsigned char *place = connection->first ? kilni_redis_exchange_place(connection->first) : NULL;
@@ -264,8 +265,9 @@ static kiln_status receive_some(kilni_redis_connection *connection)
     return KILN_OK;
 }
 
-/* Reads a part of the bytes that have arrived. If a server sends faster than this thread reads, the
- * thread must still serve its other sockets and its timers. Epoll reports the bytes that remain. */
+/* Reads only a part of the bytes that have arrived, because a server might send faster than this
+ * thread reads. In that case, the thread must still serve its other sockets and its timers. Epoll
+ * reports the remaining bytes again. */
 static kiln_status receive_part(kilni_redis_connection *connection)
 {
     kiln_status status = KILN_OK;

@@ -19,9 +19,9 @@ typedef struct kilni_redis_end {
      * KILN_E_UNAUTHENTICATED: the server's certificate is not accepted. */
     kiln_status status;
     bool was_connected;
-    bool was_answered; /* the server had answered at least one exchange */
-    /* The exchanges that are not completely answered, in their order. If the connection ended
-     * within a reply, that reply belongs to the first of them. The owner must finish them. */
+    bool was_answered; /* the server answered at least one exchange */
+    /* The exchanges that are not completely answered, in order. If the connection ended within a
+     * reply, that reply belongs to the first of these exchanges. The owner must finish them. */
     kilni_redis_exchange *unfinished;
 } kilni_redis_end;
 
@@ -36,21 +36,21 @@ typedef struct kilni_redis_owner {
 /* Begins to connect.
  *
  * @tls          NULL: the connection is not encrypted
- * @greeting     an exchange to send first; NULL: none. It belongs to the connection on success. An
- *               error reply to it ends the connection
- * @patience_ns  how long the server may be silent before its first answer
+ * @greeting     an exchange to send first; NULL: none. On success, the connection owns it. If the
+ *               reply to it is an error, the connection ends
+ * @patience_ns  how long the connection waits for the first answer
  * Returns KILN_OK; KILN_E_IO; KILN_E_NO_MEMORY; statuses of kilni_tls_new. */
 kiln_status kilni_redis_connection_new(kilni_redis_owner *owner, const kilni_address *address,
                                        const kilni_tls_settings *tls,
                                        kilni_redis_exchange *greeting, uint64_t patience_ns,
                                        kilni_redis_connection **ret_connection);
 
-/* Sends an exchange. The connection may end within the call. In that case the exchange is one of
+/* Sends an exchange. The connection can end during the call. In that case, the exchange is among
  * the unfinished exchanges. */
 void kilni_redis_connection_send(kilni_redis_connection *connection,
                                  kilni_redis_exchange *exchange);
 
-/* Whether exchanges have not been answered. */
+/* Returns true if there are unanswered exchanges. */
 bool kilni_redis_connection_is_busy(const kilni_redis_connection *connection);
 
 /* Closes a connection without calling its owner's functions. Returns the unfinished exchanges. */

@@ -180,7 +180,7 @@ kiln_status kilni_redis_exchange_rewind_asking(kilni_redis_exchange *exchange)
     return KILN_OK;
 }
 
-/* Drops the replies to ASKING. Each command has a single value as its reply. */
+/* Drops the replies to ASKING. The reply to each command must be a single value. */
 static void drop_replies_to_asking(kilni_redis_exchange *exchange)
 {
     if (exchange->value_count != 2 * exchange->command_count) {

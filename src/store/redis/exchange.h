@@ -14,20 +14,20 @@
 #include "store/network/call.h"
 #include "store/redis/value.h"
 
-/* Look-ups have their own connection, so that they do not wait while large values are being sent.
- */
+/* Look-ups have their own connection. So they do not wait while large values are being sent. */
 enum { KILNI_REDIS_LANE_LOOKUPS, KILNI_REDIS_LANE_PUTS, KILNI_REDIS_LANES };
 
 typedef struct kilni_redis_exchange {
     kilni_call call; /* first: an exchange is a call */
     struct kilni_redis_exchange *next;
-    /* The owner of the exchange, and the function that is called when the exchange is freed. NULL:
-     * none. */
+    /* The owner of the exchange, and a function that is called when the exchange is freed. NULL:
+     * there is none. */
     void *owner;
     void (*forget)(void *owner);
-    /* Called instead of waking the caller when the exchange ends. It must either ensure that
-     * kilni_call_finish is called, or release the exchange. It must not send anything, because the
-     * connection that answered may be in the middle of its work. NULL: the caller is woken. */
+    /* Called when the exchange ends, instead of waking the caller. The function must either ensure
+     * that kilni_call_finish is called, or release the exchange. It must not send anything, because
+     * the connection that received the answer may be in the middle of its work. NULL: the caller is
+     * woken. */
     void (*ended)(struct kilni_redis_exchange *exchange);
     void *asker;     /* an argument for ended */
     unsigned lane;   /* which of a server's connections sends it */
@@ -40,7 +40,7 @@ typedef struct kilni_redis_exchange {
     bool has_many_names;           /* its commands concern several names, so it is not redirected */
     bool is_asking;                /* ASKING precedes each command */
     unsigned redirections;         /* how often a node has named a different node */
-    struct kilni_redis_node *node; /* the node to which it was sent last, or is to be sent */
+    struct kilni_redis_node *node; /* the node to which it was or will be sent */
 
     kilni_text commands;
     size_t second_at; /* where the second command begins; 0: there is none */
@@ -48,8 +48,8 @@ typedef struct kilni_redis_exchange {
     size_t command_count;
     size_t replies_left;
 
-    uint64_t max_bytes;  /* of data in all replies */
-    uint64_t bytes_left; /* how many more bytes of data may arrive */
+    uint64_t max_bytes;  /* the maximum size of the data in all replies */
+    uint64_t bytes_left; /* how many more bytes of data are allowed */
     size_t blob_arrived; /* how many bytes of the last value have arrived, while is_in_blob */
     bool is_in_blob;
 
@@ -61,8 +61,8 @@ typedef struct kilni_redis_exchange {
 
 /* Makes an exchange without a command.
  *
- * @run        as kilni_call_init
- * @max_bytes  the most bytes of data that all replies together may have
+ * @run        as in kilni_call_init
+ * @max_bytes  the maximum size of the data in all replies together
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_redis_exchange_new(void (*run)(kilni_task *task), uint64_t max_bytes,
                                      uint64_t deadline_ns, kilni_redis_exchange **ret_exchange);
@@ -73,8 +73,8 @@ kiln_status kilni_redis_exchange_add(kilni_redis_exchange *exchange,
 
 /* ---- for the I/O thread ---- */
 
-/* Adds to the replies what a reader reports. Returns KILN_OK; KILN_E_TOO_LARGE: the replies have
- * more data than the exchange allows; KILN_E_NO_MEMORY. */
+/* Appends a reader's event to the replies. Returns KILN_OK; KILN_E_TOO_LARGE: the replies have more
+ * data than the exchange allows; KILN_E_NO_MEMORY. */
 kiln_status kilni_redis_exchange_take(kilni_redis_exchange *exchange,
                                       const kilni_resp_event *event);
 
@@ -82,15 +82,15 @@ kiln_status kilni_redis_exchange_take(kilni_redis_exchange *exchange,
 unsigned char *kilni_redis_exchange_place(kilni_redis_exchange *exchange);
 void kilni_redis_exchange_arrived(kilni_redis_exchange *exchange, size_t count);
 
-/* Whether no part of a reply has arrived. */
+/* Returns true if no part of a reply has arrived. */
 bool kilni_redis_exchange_is_unanswered(const kilni_redis_exchange *exchange);
 
 /* Prepares an exchange to be sent once more. Drops the replies that have arrived. */
 void kilni_redis_exchange_rewind(kilni_redis_exchange *exchange);
 
-/* As kilni_redis_exchange_rewind, and puts ASKING before each command, of which there are at most
- * two: so a node also answers for a slot that it is about to get. The replies to ASKING are not
- * among the values. Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* Does the same as kilni_redis_exchange_rewind, and puts ASKING before each command. This makes a
+ * node answer even for a slot that it is about to get. There must be at most two commands. The
+ * replies to ASKING are not among the values. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_redis_exchange_rewind_asking(kilni_redis_exchange *exchange);
 
 /* Ends an exchange. */

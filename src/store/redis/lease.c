@@ -14,19 +14,19 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define SMALL_REPLY_BYTES 4096u
 
-/* How long a lease lasts after its last renewal, and the time between two renewals. */
+/* How long a lease lasts after its last renewal, and how often it is renewed. */
 #define LASTS_MS "4000"
 #define RENEWED_EACH_NS (1300 * NS_PER_MS)
 
-/* How long a renewal or a release may take. A lease that is not released expires. */
+/* The maximum time for a renewal or a release. A lease that is not released expires. */
 #define UPKEEP_NS (1000 * NS_PER_MS)
 
 #define NAME_SIZE 64u
 
-/* Each script does in one step what would otherwise take several commands. The first script may be
- * sent again if its answer was lost, and then finds its own token. The last two scripts compare the
- * token, because a holder whose lease has expired must not change the lease of the next holder.
- */
+/* Each script does in one step what would otherwise take several commands. If the answer to the
+ * first script is lost, the script may be sent again. It then finds its own token. The last two
+ * scripts compare the token. So a holder whose lease has expired cannot change the lease of the
+ * next holder. */
 static const char take_script[] = "local found = redis.call('EXISTS', KEYS[2]) "
                                   "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) "
                                   "or redis.call('GET', KEYS[1]) == ARGV[1] "
@@ -42,7 +42,8 @@ struct kilni_remote_lease {
     kilni_redis_client *client;
     unsigned process; /* the process that holds the lease; its children do not */
     /* Set when the lease is released. From then on, the I/O thread must not renew the lease, even
-     * if it does not get the task that ends the renewal. Only a flag; relaxed. */
+     * if the task that ends the renewal never reaches that thread. The flag guards no other data,
+     * so accesses are relaxed. */
     _Atomic bool is_released;
     bool is_of_miss; /* the value did not exist when the lease was granted */
     char value_name[NAME_SIZE];
@@ -55,9 +56,9 @@ static kilni_resp_argument argument_of(const char *text)
     return (kilni_resp_argument){text, strlen(text)};
 }
 
-/* Makes an exchange that runs a script. Only the script that takes a lease gets the value's name:
- * while a slot moves, a node of a cluster runs no script on two names. Returns KILN_OK;
- * KILN_E_NO_MEMORY. */
+/* Makes an exchange that runs a script. Only the script that takes a lease gets the name of the
+ * value. The other scripts use one name, because a node of a cluster runs no script on two names
+ * while a slot moves. Returns KILN_OK; KILN_E_NO_MEMORY. */
 static kiln_status prepare(const kilni_remote_lease *lease, const char *script,
                            uint64_t deadline_ns, kilni_redis_exchange **ret_exchange)
 {
@@ -87,7 +88,7 @@ static kiln_status prepare(const kilni_remote_lease *lease, const char *script,
     return KILN_OK;
 }
 
-/* Runs a script. A server that refuses scripts, or that has no memory for a lease, counts as a
+/* Runs a script. A server that refuses scripts, or that has no memory for a lease, is treated as a
  * server without leases. Returns KILN_OK: the server answered with a number; KILN_E_UNSUPPORTED;
  * KILN_E_IO; KILN_E_DENIED; KILN_E_UNAUTHENTICATED; KILN_E_NO_MEMORY. */
 static kiln_status run_script(const kilni_remote_lease *lease, const char *script,
@@ -185,8 +186,8 @@ bool kilni_redis_lease_is_of_miss(const kilni_remote_lease *lease)
     return lease->is_of_miss;
 }
 
-/* The flag stops the renewal before the lease is released. A renewal that is under way may find
- * that the lease no longer exists, which does no harm. */
+/* The flag stops the renewal before the lease is released. A renewal that is under way might find
+ * that the lease no longer exists. This does no harm. */
 void kilni_redis_lease_release(kilni_remote_lease *lease)
 {
     if (lease->process != kilni_loop_process()) {

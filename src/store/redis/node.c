@@ -12,16 +12,16 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* REFUSED_FOR_NS: how long a server is not contacted after it refused the password, or after its
- * certificate was not accepted. REST_NS: after it answered that it cannot serve now. PROBE_NS: how
- * long a probe may take. ADDRESSES_LAST_NS: how long addresses are used before they are looked up
- * again. */
+/* REFUSED_FOR_NS: how long a server is not contacted after it has refused the password, or after
+ * its certificate was not accepted. REST_NS: how long a server is not contacted after it has
+ * answered that it cannot serve now. PROBE_NS: the maximum time for a probe. ADDRESSES_LAST_NS: how
+ * long addresses are used before they are looked up again. */
 #define REFUSED_FOR_NS (UINT64_C(40000) * NS_PER_MS)
 #define REST_NS (UINT64_C(1000) * NS_PER_MS)
 #define PROBE_NS (UINT64_C(1000) * NS_PER_MS)
 #define ADDRESSES_LAST_NS (UINT64_C(60000) * NS_PER_MS)
 
-/* The most bytes of data that the replies to a greeting may have. */
+/* The maximum size of the data in the replies to a greeting. */
 #define GREETING_BYTES 4096u
 
 static kiln_status add_auth(const char *user, const char *password, kilni_redis_exchange *greeting)
@@ -55,8 +55,8 @@ static kiln_status add_select(const kilni_remote_server *server, kilni_redis_exc
     return kilni_redis_exchange_add(greeting, command, 2);
 }
 
-/* Makes the commands that a connection sends first; sets @ret_greeting to NULL if there are none.
- * No caller waits for the replies. The password file is read again each time, since it may have
+/* Makes the commands that a connection sends first. If there are none, sets @ret_greeting to NULL.
+ * No caller waits for the replies. The password file is read again each time, because it may have
  * changed. */
 static kiln_status make_greeting(const kilni_remote_server *server, uint64_t deadline_ns,
                                  kilni_redis_exchange **ret_greeting)
@@ -207,8 +207,8 @@ static kiln_status look_up(kilni_redis_node *node)
     return KILN_OK;
 }
 
-/* Fails the exchanges that wait for addresses. The look-up continues, and later exchanges may use
- * its result. */
+/* Ends the exchanges that wait for addresses with a failure. The look-up continues, and later
+ * exchanges can use its result. */
 static void end_wait_for_addresses(kilni_timer *timer)
 {
     kilni_redis_node *node =
@@ -243,8 +243,8 @@ static void submit(kilni_redis_node *node, kilni_redis_exchange *exchange)
     }
 }
 
-/* Prepares the node for this forked child. The state of the parent's I/O thread is not touched,
- * since that thread may have been changing it. */
+/* Prepares the node for use in this forked child. Does not touch the state of the parent's I/O
+ * thread, because that thread may have been changing it during the fork. */
 static void begin_process(kilni_redis_node *node)
 {
     node->process = kilni_loop_process();
@@ -276,7 +276,7 @@ void kilni_redis_node_send(kilni_redis_node *node, kilni_redis_exchange *exchang
 
 /* ---- calls by connections ---- */
 
-/* Whether a server answers that it cannot serve now. */
+/* Returns true if a server has answered that it cannot serve now. */
 static bool is_resting(const kilni_redis_exchange *exchange)
 {
     static const char *const words[] = {"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN"};
@@ -301,10 +301,10 @@ static void answered(kilni_redis_owner *owner, const kilni_redis_exchange *excha
     }
 }
 
-/* Whether an exchange may be repeated on a new connection. No part of its replies may have arrived.
- * There are three reasons to repeat it. A server may have closed a connection that was idle for a
- * long time. A command that no server has received may be sent to the next address. And an earlier
- * exchange may have ended the connection. */
+/* Returns true if an exchange can be repeated on a new connection. It cannot be repeated if a part
+ * of its replies has arrived. There are three reasons to repeat it: the server has closed a
+ * connection that was idle for a long time; no server has received the command, so the next address
+ * can be tried; or an earlier exchange has ended the connection. */
 static bool may_resend(const kilni_redis_node *node, const kilni_redis_end *how,
                        kilni_redis_exchange *exchange, bool is_first)
 {
@@ -348,7 +348,7 @@ static void ended(kilni_redis_owner *owner, const kilni_redis_end *how)
         is_first = false;
         exchange = next;
     }
-    /* The failure is noted before the callers continue, because they may ask again at once. */
+    /* The failure is noted before the callers continue, because they may ask again immediately. */
     if (is_failure && !node->is_stopped) {
         note_failure(node, how->status, how->was_connected);
     }
@@ -357,7 +357,8 @@ static void ended(kilni_redis_owner *owner, const kilni_redis_end *how)
 
 /* ---- probes ---- */
 
-/* Probes the server. An answer other than that it cannot serve shows that it works again. */
+/* Probes the server. Any answer shows that the server works again, except an answer that it cannot
+ * serve. */
 static void probe(kilni_prober *prober)
 {
     static const kilni_resp_argument ping = {"PING", 4};

@@ -17,15 +17,16 @@
 #include "store/remote/connector.h"
 
 #define SMALL_REPLY_BYTES 65536u
-#define PAGE_BYTES (UINT64_C(8) << 20) /* the most bytes of names in the reply to one SCAN */
+#define PAGE_BYTES (UINT64_C(8) << 20) /* the maximum size of the names in a SCAN reply */
 
-/* A value may take at most the server's memory divided by this. A value that fills the memory would
- * make the server evict all others. */
+/* The largest value may use this fraction (1/n) of the server's memory. If a value filled the
+ * memory, the server would evict all other values. */
 #define LARGEST_SHARE 16u
 
 struct kilni_remote {
     kilni_redis_client *client;
-    /* The largest size of a value; 0: the server has not been asked yet. Only a hint; relaxed. */
+    /* The largest size of a value; 0: not known, because the server has not been asked yet. Only a
+     * hint, so accesses are relaxed. */
     _Atomic uint64_t max_value;
 };
 
@@ -44,7 +45,7 @@ static const struct failure {
 } failures[] = {
     {"NOPERM", KILN_E_DENIED}, {"NOAUTH", KILN_E_DENIED}, {"WRONGPASS", KILN_E_DENIED},
     {"DENIED", KILN_E_DENIED}, {"OOM", KILN_E_FULL},      {"READONLY", KILN_E_READONLY},
-    {"WRONGTYPE", KILN_MISS}, /* the value is not one of Kiln's */
+    {"WRONGTYPE", KILN_MISS}, /* the value does not belong to Kiln */
 };
 
 static kiln_status status_of_failure(const kilni_redis_value *value)
@@ -57,7 +58,7 @@ static kiln_status status_of_failure(const kilni_redis_value *value)
     return KILN_E_IO;
 }
 
-/* Checks that the replies of an exchange are values of these kinds. NIL is allowed for any kind.
+/* Checks that the replies of an exchange are values of the given kinds. NIL is always allowed.
  * Returns KILN_OK; the status for an error reply; KILN_E_IO: a reply is of a different kind. */
 static kiln_status expect(const kilni_redis_exchange *exchange, const kilni_resp_kind *kinds,
                           size_t count)
@@ -88,7 +89,7 @@ typedef struct redis_question {
     size_t count;
 } redis_question;
 
-/* Sends a request and waits for the replies. Sets @ret_exchange even on failure; it may then be
+/* Sends a request and waits for the replies. Also sets @ret_exchange on failure, but possibly to
  * NULL. The caller must release the exchange. */
 static kiln_status ask(kilni_remote *remote, const redis_question *question,
                        kilni_redis_exchange **ret_exchange)
@@ -125,9 +126,9 @@ static unsigned slot_of(const char *name)
     return kilni_redis_slot_of(name, strlen(name));
 }
 
-/* Sends one command whose reply is a number.
+/* Sends one command that has a number as its reply.
  *
- * @name  a name in the command, which determines the node of a cluster */
+ * @name  a name in the command; in a cluster, it determines the node */
 static kiln_status ask_number(kilni_remote *remote, unsigned lane, const char *name,
                               const kilni_resp_argument *command, size_t count,
                               uint64_t deadline_ns, int64_t *ret_number)
@@ -178,8 +179,8 @@ static kiln_status status_of_value(const kilni_redis_value *value, kilni_resp_ki
     return value->kind == KILNI_RESP_NIL ? KILN_MISS : value->kind == kind ? KILN_OK : KILN_E_IO;
 }
 
-/* Takes the replies to a request for the beginning of a value: its length, and then its bytes. If
- * the value does not exist, the length is 0. */
+/* Takes the replies to a request for the beginning of a value. The first reply is the length of the
+ * value, and the second has the bytes. If the value does not exist, the length is 0. */
 static void take_head(kilni_redis_value values[2], kilni_remote_question *question)
 {
     question->status = status_of_value(&values[0], KILNI_RESP_INTEGER);
@@ -236,7 +237,7 @@ static kiln_status take_answers(kilni_redis_exchange *exchange, kilni_remote_que
 
 /* Sends several requests together to the same node and waits for the answers.
  *
- * @max_bytes  also limits small replies, such as errors */
+ * @max_bytes  limits the answers, including small replies such as errors */
 static kiln_status get_together(kilni_remote *remote, kilni_remote_question *questions,
                                 size_t count, uint64_t max_bytes, uint64_t deadline_ns)
 {
@@ -266,16 +267,16 @@ static kiln_status get_one(kilni_remote *remote, kilni_remote_question *question
 
 /* The requests of a batch that go to one node of a cluster. */
 typedef struct node_part {
-    unsigned node; /* its number */
+    unsigned node; /* the number of the node */
     kilni_redis_exchange *exchange;
-    size_t taken; /* how many values have been taken */
+    size_t taken; /* how many values have been used */
     kiln_status status;
 } node_part;
 
 typedef struct node_batch {
     node_part *parts;
     size_t part_count;
-    size_t *part_of; /* of each question */
+    size_t *part_of; /* the index of the part that has each question */
 } node_batch;
 
 /* Finds the part for a node. Adds it if there is none. */
@@ -299,7 +300,7 @@ static size_t part_for(kilni_remote *remote, node_batch *batch, unsigned slot, u
     return i;
 }
 
-/* Sends each node its requests, and then waits for all. */
+/* Sends each node its requests, and then waits for the answers of all nodes. */
 static void ask_nodes(kilni_remote *remote, node_batch *batch)
 {
     for (size_t i = 0; i < batch->part_count; i++) {
@@ -331,7 +332,7 @@ static bool is_elsewhere(const kilni_redis_value *values, size_t count)
     return false;
 }
 
-/* Takes the answer to one request. If the name is on a different node, asks that one. */
+/* Takes the answer to one request. If the name is on a different node, asks that node. */
 static void take_part(kilni_remote *remote, node_part *part, kilni_remote_question *question,
                       uint64_t max_bytes, uint64_t deadline_ns)
 {
@@ -431,14 +432,15 @@ static kiln_status redis_contains(kilni_remote *remote, const char *name, uint64
 }
 
 /* How far a listing has come. The nodes of a cluster are visited in the order of their lowest
- * slots, so that a replica that takes over a node's slots also takes its place. */
+ * slots. So a replica that takes over a node's slots also takes that node's place in the order. */
 typedef struct scan_position {
-    unsigned slot;   /* the lowest one of the node that is being listed */
+    unsigned slot;   /* the lowest slot of the node that is being listed */
     unsigned node;   /* the number of this node; 0: none is being listed yet */
-    char cursor[24]; /* of the node's SCAN */
+    char cursor[24]; /* the cursor of SCAN on that node */
 } scan_position;
 
-/* Reads a cursor. A different node, such as a replica that has taken over, begins anew. */
+/* Reads a cursor. If a different node now has the slot, such as a replica that has taken over, the
+ * listing of that node begins anew. */
 static scan_position read_position(const kilni_remote *remote, const char *cursor)
 {
     scan_position position = {.cursor = "0"};
@@ -453,7 +455,9 @@ static scan_position read_position(const kilni_remote *remote, const char *curso
     return position;
 }
 
-/* Writes the cursor for the next page. @next is the cursor of SCAN: 0 after the last names. */
+/* Writes the cursor for the next page.
+ *
+ * @next  the cursor from SCAN; 0 after the last names */
 static void write_position(const kilni_remote *remote, unsigned slot, uint64_t next,
                            char cursor[KILNI_REMOTE_CURSOR_SIZE])
 {
@@ -469,8 +473,8 @@ static void write_position(const kilni_remote *remote, unsigned slot, uint64_t n
     }
 }
 
-/* Visits the names in the reply to SCAN: a list that consists of the next cursor and a list of
- * names. */
+/* Visits the names in the reply to SCAN. The reply is a list with two elements: the next cursor,
+ * and a list of names. */
 static kiln_status visit_page(const kilni_redis_exchange *exchange, kilni_remote_visit_fn *visit,
                               void *user, uint64_t *ret_next)
 {
@@ -524,15 +528,15 @@ static kiln_status redis_list(kilni_remote *remote, const char *prefix,
 
 /* ---- writing ---- */
 
-/* Reads "maxmemory:NUMBER" from the reply to INFO; 0: there is no limit. */
+/* Reads "maxmemory:NUMBER" from the reply to INFO. Returns the number; 0: there is no limit. */
 static uint64_t max_memory_in(const char *info)
 {
     const char *line = strstr(info, "\nmaxmemory:");
     return line ? strtoull(line + strlen("\nmaxmemory:"), NULL, 10) : 0;
 }
 
-/* Returns the largest size of a value. If a server does not report a limit on its memory, Kiln
- * assumes that there is none. It assumes that all nodes of a cluster have the same limit. */
+/* Returns the largest size of a value. Kiln assumes that a server has no limit on its memory if it
+ * does not report one, and that all nodes of a cluster have the same limit. */
 static uint64_t max_value_of(kilni_remote *remote, unsigned slot, uint64_t deadline_ns)
 {
     uint64_t max_value = atomic_load_explicit(&remote->max_value, memory_order_relaxed);
@@ -570,7 +574,8 @@ typedef struct put_order {
     bool is_new; /* do nothing if the name has a value */
 } put_order;
 
-/* Puts a value. If the server does nothing because the name has a value, it answers with NIL. */
+/* Puts a value. The server answers with NIL if it does nothing because the name already has a
+ * value. */
 static kiln_status put(kilni_remote *remote, const put_order *order, uint64_t deadline_ns)
 {
     static const kilni_resp_kind kinds[] = {KILNI_RESP_TEXT};
@@ -623,8 +628,8 @@ static kiln_status redis_put_new(kilni_remote *remote, const char *name, const v
     return put(remote, &order, deadline_ns);
 }
 
-/* GT: the time of a value whose time is longer, or that has no time, stays. Only servers from Redis
- * 7.0 on know it. */
+/* GT keeps the expiry time of a value if that time is later, or if the value has no such time.
+ * Servers before Redis 7.0 do not know GT. */
 static kiln_status redis_keep(kilni_remote *remote, const char *name, uint64_t expire_ms,
                               uint64_t deadline_ns)
 {
@@ -664,8 +669,8 @@ static kiln_status redis_move(kilni_remote *remote, const char *name, const char
     return status == KILN_OK && is_moved != 1 ? KILN_MISS : status;
 }
 
-/* A lease costs one round trip, so it is worth while for every build. A process that has waited
- * needs one request to obtain the lease and to learn whether the server has the value. */
+/* A lease costs one round trip, so it is worthwhile for every build. A process that has waited
+ * needs only one request to take the lease and to learn whether the server has the value. */
 static kiln_status redis_lease(kilni_remote *remote, const char *name, uint64_t build_ns,
                                bool has_waited, uint64_t deadline_ns,
                                kilni_remote_lease **ret_lease)

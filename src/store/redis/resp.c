@@ -18,8 +18,8 @@ static bool is_in_aside(const kilni_resp_reader *reader)
     return false;
 }
 
-/* Called when a value has arrived completely. Closes the lists whose last value it was. Returns
- * whether the reply is complete. A push message or an attribute is not an element of the list that
+/* Called when a value has arrived completely. Closes the lists that end with this value. Returns
+ * true if the reply is complete. A push message or an attribute is not an element of the list that
  * contains it, and does not complete a reply. */
 static bool end_value(kilni_resp_reader *reader)
 {
@@ -117,7 +117,7 @@ static bool read_number(const kilni_resp_reader *reader, int64_t *ret_number)
 
 /* ---- values ---- */
 
-/* Reads a value that consists of its line only. */
+/* Reads a value that consists of a single line. */
 static bool read_simple(kilni_resp_reader *reader, kilni_resp_kind kind, kilni_resp_event *event)
 {
     event->kind = kind;
@@ -178,7 +178,7 @@ static bool read_blob(kilni_resp_reader *reader, bool is_failure, kilni_resp_eve
     return true;
 }
 
-/* @width  how many values make one element: 2 in a map */
+/* @width  the number of values per element: 2 in a map */
 static bool read_list(kilni_resp_reader *reader, uint64_t width, bool is_aside,
                       kilni_resp_event *event)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The protocol of Redis and Valkey: RESP2, and what RESP3 adds. This code does no I/O, so that all
- * of it can be fuzzed. Commands are written in one piece. Replies are read in pieces as they
- * arrive. The reader reports each announced size before the bytes arrive, allocates nothing, and
- * accepts nothing that exceeds the limits that its caller sets.
+ * The protocol of Redis and Valkey: RESP2 and the additions of RESP3. This code does no I/O, so
+ * that all of it can be fuzzed. Each command is written as a whole. Replies are read in pieces as
+ * they arrive. The reader reports each announced size before the bytes arrive. It allocates
+ * nothing, and accepts nothing that exceeds the limits set by its caller.
  */
 #pragma once
 
@@ -16,13 +16,13 @@
 #include "base/bytes.h"
 #include "base/text.h"
 
-/* How deeply lists may be nested in a reply. */
+/* How deep the lists in a reply can be nested. */
 #define KILNI_RESP_MAX_DEPTH 8u
 
-/* The text of a line beyond this many bytes is skipped. */
+/* Bytes of the text of a line beyond this number are dropped. */
 #define KILNI_RESP_LINE_SIZE 512u
 
-/* A longer line breaks the reader: no server sends one. */
+/* A longer line is an error, because no server sends such a line. */
 #define KILNI_RESP_MAX_LINE 65536u
 
 typedef enum kilni_resp_kind {
@@ -30,8 +30,8 @@ typedef enum kilni_resp_kind {
     KILNI_RESP_ERROR,   /* a line that describes why a command failed */
     KILNI_RESP_INTEGER, /* also a boolean */
     KILNI_RESP_NIL,
-    KILNI_RESP_LIST,  /* the size is the number of the values that follow; those of a map are keys
-                         and values in turn */
+    KILNI_RESP_LIST,  /* the size is the number of the values that follow; a map has keys and values
+                         in turn */
     KILNI_RESP_BLOB,  /* the size is the number of the bytes that follow, in pieces; then comes
                          BLOB_END */
     KILNI_RESP_PIECE, /* the next bytes of a blob */
@@ -40,24 +40,24 @@ typedef enum kilni_resp_kind {
 
 typedef struct kilni_resp_event {
     kilni_resp_kind kind;
-    bool is_failure; /* of BLOB: the blob is an error message */
+    bool is_failure; /* for BLOB: the blob is an error message */
     bool ends_reply; /* this was the last event of a reply */
     /* The event belongs to a message that is not part of the reply, such as a push message. The
      * caller must ignore the event. */
     bool is_aside;
     int64_t integer;
-    uint64_t size; /* of TEXT and ERROR: of the text that is kept; of PIECE: of the bytes that have
-                      arrived */
-    const unsigned char *data; /* of TEXT, ERROR and PIECE; valid until the next call */
+    uint64_t size; /* for TEXT and ERROR, the size of the kept text; for PIECE, the number of bytes
+                      that have arrived */
+    const unsigned char *data; /* for TEXT, ERROR and PIECE; valid until the next call */
 } kilni_resp_event;
 
-/* What a reply may announce. If a reply announces more, the reader fails. */
+/* The limits on what a reply announces. If a reply announces more, the reader fails. */
 typedef struct kilni_resp_limits {
     uint64_t max_blob;   /* bytes in one blob */
     uint64_t max_values; /* values in all lists of a reply together */
 } kilni_resp_limits;
 
-/* A zeroed reader is at the beginning of a reply. The limits may be changed between replies. */
+/* A zeroed reader is at the beginning of a reply. The limits can be changed between replies. */
 typedef struct kilni_resp_reader {
     kilni_resp_limits limits;
     bool is_broken;
@@ -91,12 +91,13 @@ kilni_resp_result kilni_resp_next(kilni_resp_reader *reader, kilni_byte_reader *
                                   kilni_resp_event *ret_event);
 
 /* Returns how many bytes of the present blob have not arrived; 0: no blob is arriving. A caller
- * that has used up its input may receive up to that many bytes into their final place. It must then
- * call kilni_resp_skip with the number of these bytes. No PIECE is reported for them. */
+ * that has used up its input may receive up to this number of bytes directly into their final
+ * place. After that, it must call kilni_resp_skip with the number of bytes received. No PIECE is
+ * reported for them. */
 uint64_t kilni_resp_blob_left(const kilni_resp_reader *reader);
 void kilni_resp_skip(kilni_resp_reader *reader, uint64_t count);
 
-/* Whether no byte of a reply has arrived yet. */
+/* Returns true if no byte of a reply has arrived yet. */
 bool kilni_resp_is_between_replies(const kilni_resp_reader *reader);
 
 /* One argument of a command. */
@@ -105,6 +106,6 @@ typedef struct kilni_resp_argument {
     size_t size;
 } kilni_resp_argument;
 
-/* Appends a command. Returns KILN_OK; KILN_E_NO_MEMORY, and @text is unchanged. */
+/* Appends a command. Returns KILN_OK; KILN_E_NO_MEMORY: @text is unchanged. */
 kiln_status kilni_resp_append_command(kilni_text *text, const kilni_resp_argument *arguments,
                                       size_t count);

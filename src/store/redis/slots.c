@@ -5,7 +5,7 @@
 
 /* ---- slots ---- */
 
-/* CRC-16/XMODEM, one bit at a time: names are short. */
+/* Computes CRC-16/XMODEM, one bit at a time, because names are short. */
 static uint16_t checksum(const char *bytes, size_t size)
 {
     unsigned sum = 0;
@@ -33,8 +33,8 @@ uint16_t kilni_redis_slot_of(const char *name, size_t size)
 
 /* ---- places ---- */
 
-/* Copies the host of a node. Returns false if it is too long, or has characters that no name and no
- * address has. */
+/* Copies the host of a node. Returns false if the host is too long, or if it contains characters
+ * that neither names nor addresses contain. */
 static bool copy_host(const char *host, size_t length, kilni_redis_place *place)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -114,7 +114,7 @@ kilni_redis_redirection kilni_redis_redirection_read(const kilni_redis_value *va
 
 /* ---- the list of slots ---- */
 
-/* Moves behind a value and everything in it. Returns false if the values end earlier. */
+/* Moves @at behind a value and everything in it. Returns false if there are not enough values. */
 static bool skip_value(const kilni_redis_value *values, size_t count, size_t *at)
 {
     size_t left = 1;
@@ -140,7 +140,8 @@ static bool is_slot(const kilni_redis_value *value)
            value->integer < KILNI_REDIS_SLOTS;
 }
 
-/* Reads a node: its host, its port, and more. Returns false if it has no usable address. */
+/* Reads a node: its host, its port, and other values. Returns false if the node has no usable
+ * address. */
 static bool read_node(const kilni_redis_value *values, size_t count, kilni_redis_place *place)
 {
     if (count < 3 || values[0].kind != KILNI_RESP_LIST || values[0].size < 2 ||
@@ -155,7 +156,8 @@ static bool read_node(const kilni_redis_value *values, size_t count, kilni_redis
             copy_host((const char *)values[1].data, values[1].size, place));
 }
 
-/* Reads a list of the first slot, the last slot, the node that has them, and its replicas. */
+/* Reads a list that consists of the first slot, the last slot, the node that has these slots, and
+ * its replicas. */
 static kiln_status read_range(const kilni_redis_value *values, size_t count,
                               kilni_redis_range *range)
 {

@@ -14,9 +14,9 @@
 typedef struct kilni_redis_value {
     kilni_resp_kind kind; /* TEXT, ERROR, INTEGER, NIL, LIST or BLOB */
     int64_t integer;
-    size_t size;         /* of data in bytes; of a LIST: how many values it has */
-    unsigned char *data; /* of TEXT, ERROR and BLOB, with a NUL after it */
+    size_t size;         /* the size of data in bytes; for LIST, the number of its values */
+    unsigned char *data; /* for TEXT, ERROR and BLOB; followed by a NUL */
 } kilni_redis_value;
 
-/* Whether a value is an error that begins with this word. */
+/* Returns true if a value is an error that begins with the given word. */
 bool kilni_redis_value_is_error(const kilni_redis_value *value, const char *word);

@@ -10,7 +10,7 @@
 
 _Static_assert(KILNI_DAILY_USES_WORDS < KILNI_COUNTERS_MAX, "a file has room for the day, too");
 
-/* Where the bit of an entry is on a day. */
+/* The place of an entry's bit on a given day. */
 typedef struct bit_place {
     uint64_t day, mask;
     unsigned word;

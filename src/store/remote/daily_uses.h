@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which entries of a server were used today (UTC), so that each use is reported to it at most once
- * a day. The processes of a machine share this in a small file. Each entry has one bit, which it
- * shares with other entries, and with different ones each day. So a report may be missing on one
- * day, but hardly on the days after it.
+ * Records which entries of a server were used today (UTC), so that each use is reported to the
+ * server at most once a day. The processes of a machine share this record in a small file. Each
+ * entry has one bit. Other entries share this bit, but different entries each day. So if a report
+ * is missing on one day, it will hardly be missing on the days after it.
  */
 #pragma once
 
@@ -15,20 +15,20 @@
 
 #define KILNI_DAILY_USES_WORDS 254u
 
-/* Zeroed, it has no uses. The bits are only hints: a use may be reported twice if two threads or
- * processes report it at the same time. So every access is relaxed. */
+/* A zeroed struct records no uses. The bits are only hints: if two threads or processes report a
+ * use at the same time, it is reported twice. So every access is relaxed. */
 typedef struct kilni_daily_uses {
-    char *file; /* the absolute path; NULL: the uses of other processes are not known. Constant */
+    char *file; /* an absolute path; NULL: other processes are ignored. Constant */
     _Atomic uint64_t day;
-    _Atomic uint64_t words[KILNI_DAILY_USES_WORDS]; /* of the uses that this process knows of */
+    _Atomic uint64_t words[KILNI_DAILY_USES_WORDS]; /* the uses known to this process */
 } kilni_daily_uses;
 
-/* Whether this process knows of a use today. Does not read the file. */
+/* Returns true if this process knows that the entry was used today. Does not read the file. */
 bool kilni_daily_uses_has(kilni_daily_uses *uses, const kiln_digest *digest, int64_t now_s);
 
-/* Records the use in this process. Returns whether the caller has to report it, because neither
- * this process nor the file knows of it. */
+/* Records the use in this process. Returns true if the caller must report it to the server, because
+ * neither this process nor the file has recorded it. */
 bool kilni_daily_uses_claim(kilni_daily_uses *uses, const kiln_digest *digest, int64_t now_s);
 
-/* Records in the file that the use was reported. */
+/* Records in the file that the use was reported to the server. */
 void kilni_daily_uses_note(kilni_daily_uses *uses, const kiln_digest *digest, int64_t now_s);

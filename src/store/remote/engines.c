@@ -23,7 +23,7 @@
 
 /* What distinguishes one kind of server from another. */
 typedef struct server_kind {
-    const char *connector; /* its symbol */
+    const char *connector; /* the symbol of the connector */
     kilni_remote_naming naming;
 } server_kind;
 
@@ -35,7 +35,7 @@ static uint32_t capabilities_of(uint32_t flags)
            (has_leases ? KILNI_STORE_LEASES : 0u);
 }
 
-/* Because of the braces, a cluster keeps an entry and its lease on the same node. */
+/* The braces make a cluster keep an entry and its lease on the same node. */
 static const server_kind redis_kind = {KILNI_REDIS_CONNECTOR,
                                        {"kiln:v1:{", "}", "kiln:v1:{", "}:damaged"}};
 
@@ -44,8 +44,8 @@ static void add_text(kilni_hasher *hasher, const char *text)
     kilni_hasher_add(hasher, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
-/* Containers of one machine may share the folder of the state files, but have separate networks or
- * clocks. So the namespaces of both are part of a server's identity. */
+/* The containers of one machine may share the folder with the state files, although they have
+ * separate networks or clocks. So a server's identity includes the namespaces of both. */
 static void add_namespaces(kilni_hasher *hasher)
 {
     static const char *const paths[] = {"/proc/self/ns/net", "/proc/self/ns/time"};
@@ -57,7 +57,7 @@ static void add_namespaces(kilni_hasher *hasher)
     }
 }
 
-/* Returns a digest of everything that decides whether a server can be reached. */
+/* Returns a digest of everything that determines whether a server can be reached. */
 static kiln_digest identity_of(const kilni_remote_server *server)
 {
     const uint32_t numbers[] = {server->port, server->is_encrypted, server->is_cluster,
@@ -78,7 +78,7 @@ static kiln_digest identity_of(const kilni_remote_server *server)
     return kilni_hasher_end(&hasher);
 }
 
-/* Returns a digest of where the server keeps its values. */
+/* Returns a digest of the place where the server keeps its values. */
 static kiln_digest place_of(const kilni_remote_server *server)
 {
     const uint32_t numbers[] = {server->port, server->database};
@@ -134,9 +134,9 @@ static const char *const encrypted_options[] = {
 
 /* ---- redis://[USER@]HOST[:PORT][/DATABASE], and rediss:// for encrypted connections ---- */
 
-/* Refuses a URL with a password. A password may contain any character, even one that seems to begin
- * the options. So any text with a colon before an @ counts as a password, and the message repeats
- * no part of the URL. */
+/* Refuses a URL with a password. A password can contain any character. Text that seems to begin the
+ * options might still be part of the password. So any text with a colon before an @ is treated as a
+ * password, and the message repeats no part of the URL. */
 static kiln_status check_authority(const char *text, const char *path, kiln_error *error)
 {
     const char *at = strrchr(path, '@');
@@ -402,7 +402,7 @@ static kiln_status check_s3_url(const char *text, const char *path, kiln_error *
                                  "and -._~=,+/");
 }
 
-/* Reads the endpoint; if there is none, uses Amazon's endpoint of the region. */
+/* Reads the endpoint. If there is none, uses Amazon's endpoint for the region. */
 static kiln_status read_endpoint(const kilni_store_options *options, const char *region,
                                  kilni_remote_server *ret_server, kiln_error *error)
 {

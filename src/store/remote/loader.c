@@ -14,12 +14,12 @@
 
 #define LIBRARY "libkiln_remote.so"
 
-/* The path that tests set; NULL: none. Set before any load. */
+/* The path that tests set before any load. NULL: tests have set no path. */
 static const char *library_of_tests;
 
 /* NULL until the library is open. The store (release) in open_library pairs with the load (acquire)
- * there, so that a thread that sees the library also sees everything that opening it did. Two
- * threads may open it at the same time, and get the same library. */
+ * in the same function. So a thread that sees the library also sees everything that was done to
+ * open it. If two threads open the library at the same time, both get the same one. */
 static _Atomic(void *) library;
 
 void kilni_remote_set_library(const char *path)
@@ -27,7 +27,8 @@ void kilni_remote_set_library(const char *path)
     library_of_tests = path;
 }
 
-/* Finds libkiln_remote, in or below the folder of the file that contains this code. */
+/* Finds the path of libkiln_remote. Looks in the folder of the file that contains this code, and in
+ * a subfolder of that folder. */
 static bool find(char path[PATH_MAX])
 {
     static const char *const places[] = {LIBRARY, "kiln/" LIBRARY};

@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-/* The most entries, and the most bytes of entries, that are asked for together. These limit how
- * much memory a walk uses, and how much it reads needlessly if it ends early. */
+/* The maximum number of entries, and the maximum size of entries, in one request. These limit how
+ * much memory a walk uses, and how much it reads in vain if it ends early. */
 #define WINDOW_MAX 16u
 #define BYTES_MAX (UINT64_C(1) << 20)
 
-/* Additional room for the other replies to a request, such as a number or an error. */
+/* The room for replies that are not entries, such as a number or an error. */
 #define REPLY_BYTES 512u
 
 void kilni_read_ahead_begin(kilni_read_ahead *ahead, size_t count)
@@ -45,8 +45,8 @@ const kilni_remote_question *kilni_read_ahead_head(kilni_read_ahead *ahead, size
     return ahead->has_heads ? &ahead->heads[place] : NULL;
 }
 
-/* Returns how many entries, beginning at a place, may be asked for together, and how many bytes
- * their replies may have. */
+/* Returns how many entries, beginning at @place, one request is allowed to ask for. Sets @ret_bytes
+ * to the maximum size of the replies. */
 static size_t count_wanted(const kilni_read_ahead *ahead, size_t place, uint64_t *ret_bytes)
 {
     uint64_t bytes = 0;
@@ -64,9 +64,9 @@ static size_t count_wanted(const kilni_read_ahead *ahead, size_t place, uint64_t
     return count;
 }
 
-/* Asks for several complete entries together, beginning at a place. Asks for nothing the first
- * time, so that the caller reads a single entry. Then, as long as the caller reads the entries in
- * order, each request asks for twice as many entries as the last one. */
+/* Asks for several complete entries together, beginning at @place. The first call asks for nothing,
+ * so that the caller reads a single entry. After that, as long as the caller reads the entries in
+ * order, each request asks for twice as many entries as the previous one. */
 static void read_from(kilni_read_ahead *ahead, size_t place, uint64_t deadline_ns)
 {
     const size_t doubled = place == ahead->next && ahead->window > 0 ? 2 * ahead->window : 1;

@@ -11,7 +11,7 @@ static _Atomic uint64_t *slot_of(kilni_recent_misses *misses, const kiln_digest 
     return &misses->slots[digest->bytes[0] % KILNI_RECENT_MISSES_SLOTS];
 }
 
-/* Returns the high half of a slot with this key. It is never 0. */
+/* Returns the high half of the slot for a key. It is never 0. */
 static uint64_t tag_of(const kiln_digest *digest)
 {
     uint32_t tag;
@@ -19,8 +19,8 @@ static uint64_t tag_of(const kiln_digest *digest)
     return (uint64_t)(tag | 1u) << 32;
 }
 
-/* The subtraction takes the low halves, so it is right although these wrap around. After 50 days, a
- * slot may seem recent again. */
+/* Only the low halves are subtracted, so the age is right even if the time has wrapped around.
+ * After 50 days, a slot can seem recent again. */
 bool kilni_recent_misses_has(kilni_recent_misses *misses, const kiln_digest *digest,
                              uint64_t now_ns)
 {

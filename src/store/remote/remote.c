@@ -18,14 +18,14 @@
 
 #define NAME_SIZE (24u + KILN_DIGEST_TEXT_SIZE)
 
-/* How long a call may take in all. If a server sends nothing, the call ends much earlier. */
+/* The maximum duration of a call. If a server sends nothing, the call ends much earlier. */
 #define LOOKUP_NS UINT64_C(3000000000)
 #define WRITE_NS UINT64_C(10000000000)
 
 /* How long a server keeps damaged entries that were moved away. */
 #define DAMAGED_MS (UINT64_C(30) * 24 * 3600 * 1000)
 
-/* How long to wait at first before asking again for a lease that a different holder has. */
+/* The first pause before this process asks again for a lease that a different holder has. */
 #define PAUSE_MIN_NS UINT64_C(20000000)
 
 typedef struct remote_store {
@@ -33,9 +33,9 @@ typedef struct remote_store {
     const kilni_connector *connector;
     kilni_remote *remote;
     const kilni_remote_naming *naming;
-    char *name; /* of the server, in messages */
-    /* The uses of entries, so that the server keeps those that are used; NULL: the server keeps
-     * all, or is not told. */
+    char *name; /* the server's name in messages */
+    /* Records the uses of entries, which are reported so that the server keeps those entries. NULL:
+     * nothing is reported. */
     kilni_daily_uses *uses;
     kilni_recent_misses misses;
 } remote_store;
@@ -84,7 +84,7 @@ static const char *text_of(kilni_server_fault fault)
 }
 
 /* Logs a warning if the server fails, refuses this user, or has a certificate that is not accepted.
- * Converts a connector's status to one that the public calls list. */
+ * Returns one of the statuses that the public calls list. */
 static kiln_status note(remote_store *self, kiln_status status)
 {
     switch (status) {
@@ -121,7 +121,7 @@ static const char *remote_outage(kiln_store *store, uint64_t *ret_wait_ns)
 /* ---- reading ---- */
 
 /* Makes an entry from the bytes that the server sent. The entry must be valid, and its digest must
- * be that in the name under which the server kept it. */
+ * equal the digest in the name under which the server kept it. */
 static kiln_status adopt(const remote_store *self, kilni_remote_bytes bytes,
                          const kiln_digest *digest, kiln_entry **ret_entry)
 {
@@ -209,8 +209,8 @@ static kiln_status read_head(remote_store *self, const kiln_digest *digest,
 }
 
 /* Returns KILN_EXISTS if the server has an entry of a newer format, which this version must not
- * replace. The head is not verified, so an entry that seems newer is read completely. If the header
- * itself has a newer version, that is sufficient. */
+ * replace. The head is not verified. So if the format seems newer, the complete entry is read. A
+ * newer version in the header itself is sufficient. */
 static kiln_status check_newer(remote_store *self, const kiln_digest *digest)
 {
     kilni_entry_preview head = {0};
@@ -224,7 +224,7 @@ static kiln_status check_newer(remote_store *self, const kiln_digest *digest)
     return status == KILN_E_VERSION ? KILN_EXISTS : status;
 }
 
-/* @put  NULL: returns KILN_EXISTS, as if the server had a value of that name */
+/* @put  NULL: the function returns KILN_EXISTS, as if the server had a value of that name */
 static kiln_status send_entry(remote_store *self, kilni_remote_put_fn *put,
                               const kiln_digest *digest, const kiln_entry *entry)
 {
@@ -248,7 +248,7 @@ static kiln_status remote_put(kiln_store *store, const kiln_entry *entry)
     if (kilni_store_is_request(kiln_entry_key(entry))) {
         return KILN_E_UNSUPPORTED;
     }
-    /* Few puts replace an entry, so in most cases this is the only round trip. */
+    /* Few puts replace an entry, so this is usually the only round trip. */
     kiln_status status = send_entry(self, self->connector->put_new, &digest, entry);
     if (status != KILN_EXISTS) {
         return status;
@@ -271,9 +271,9 @@ static kiln_status remove_digest(remote_store *self, const kiln_digest *digest)
     return note(self, self->connector->remove(self->remote, name, deadline_after(WRITE_NS)));
 }
 
-/* A process that finds an entry unfit does not remove it from a server, because the entry may be
- * right for other machines. Only a user removes entries. The entry that replaces an unfit entry is
- * put like any other. */
+/* A process that considers an entry unfit does not remove it from a server, because other machines
+ * may be able to use it. Only a user removes entries. A replacement for an unfit entry is put like
+ * any other entry. */
 static kiln_status remote_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
 {
     const kiln_digest digest = kiln_key_digest(key);
@@ -289,8 +289,8 @@ static kiln_status remote_add_stats(kiln_store *store, const kiln_stats *delta)
 
 /* ---- uses ---- */
 
-/* Whether the entry has a signature whose time is over. No reader of a server believes it, so the
- * server need not keep it, even if a directory has a copy that is used. */
+/* Returns true if the entry has a signature that has expired. No reader of a server accepts such an
+ * entry. So the server need not keep it, even if a directory has a copy that is used. */
 static bool is_over(const kiln_entry *entry, int64_t now_s)
 {
     kiln_signature signature = {.struct_size = sizeof signature};
@@ -298,7 +298,7 @@ static bool is_over(const kiln_entry *entry, int64_t now_s)
            signature.expires_s <= now_s;
 }
 
-/* Tells the server that an entry was used, unless it was told today. */
+/* Reports to the server that an entry was used, unless this was already reported today. */
 static void remote_fill(kiln_store *store, size_t fill, const kiln_key *key,
                         const kiln_entry *entry)
 {
@@ -327,14 +327,14 @@ typedef struct remote_lease {
     kilni_remote_lease *held; /* NULL: the lease is shared */
 } remote_lease;
 
-/* The last holder of a lease may have put the entry. */
+/* The last holder of a lease may have put the entry, so the miss is forgotten. */
 static void remote_forget_miss(kiln_store *store, const kiln_key *key)
 {
     const kiln_digest digest = kiln_key_digest(key);
     kilni_recent_misses_forget(&remote_of(store)->misses, &digest);
 }
 
-/* Makes half of a pause random, so that processes do not ask at the same time. */
+/* Makes half of a pause random, so that the processes do not all ask at the same time. */
 static uint64_t with_jitter(uint64_t pause_ns)
 {
     const uint64_t now_ns = kilni_clock_ns();
@@ -342,7 +342,7 @@ static uint64_t with_jitter(uint64_t pause_ns)
     return pause_ns / 2 + (mixed >> 32) % (pause_ns / 2);
 }
 
-/* Asks for a lease repeatedly, until this process gets it or the time is over. */
+/* Asks for a lease repeatedly, until it is granted, the call fails, or the time is over. */
 static kiln_status take_lease(remote_store *self, const char *name, uint64_t build_ns,
                               uint64_t wait_ns, kilni_remote_lease **ret_held)
 {
@@ -475,9 +475,11 @@ static kiln_status remote_item_remove(kiln_item *item)
     return remove_digest(remote_of(item->store), &((remote_item *)item)->digest);
 }
 
-/* Whether bytes that the server sent for a digest are damaged for every reader: they are no entry,
- * or not that of this digest. An entry that is only not signed with a key that this machine trusts
- * may be right for others, and an entry of a newer format is right for newer versions. */
+/* Returns KILN_E_CORRUPT if the bytes that the server sent for a digest are damaged for every
+ * reader, that is, if they are not an entry or have a different digest. Returns KILN_OK for an
+ * entry that is only not signed with a key that this machine trusts, because other machines may
+ * trust the key. Returns KILN_OK for an entry of a newer format too, because newer versions can
+ * read it. */
 static kiln_status judge(const remote_store *self, kilni_remote_bytes bytes,
                          const kiln_digest *digest)
 {
@@ -495,8 +497,8 @@ static kiln_status judge(const remote_store *self, kilni_remote_bytes bytes,
     return status == KILN_E_NO_MEMORY || status == KILN_E_CORRUPT ? status : KILN_OK;
 }
 
-/* Moves a value on a server that cannot do it in one step. A put by a different process between the
- * second look and the removal would be lost. */
+/* Moves a value on a server that cannot do it in one step. If a different process puts a value
+ * between the second get and the removal, that value is lost. */
 static kiln_status move_in_steps(remote_store *self, const char *name, const char *new_name,
                                  kilni_remote_bytes value)
 {
@@ -553,7 +555,7 @@ typedef struct name_page {
     bool has_failed; /* memory ran out */
 } name_page;
 
-/* Reads the digest in a name. Returns false if the name is not that of an entry. */
+/* Reads the digest in a name. Returns false if it is not the name of an entry. */
 static bool digest_of(const kilni_remote_naming *naming, const char *name, size_t size,
                       kiln_digest *ret_digest)
 {
@@ -570,7 +572,7 @@ static bool digest_of(const kilni_remote_naming *naming, const char *name, size_
     return kiln_digest_parse(text, ret_digest) == KILN_OK;
 }
 
-/* Adds the digest of a name to the page. Skips names that are not those of entries. */
+/* Adds the digest of a name to the page. Skips names that do not belong to entries. */
 static void add_to_page(void *user, const char *name, size_t size)
 {
     name_page *page = user;
@@ -648,7 +650,7 @@ static kiln_status remote_each(kiln_store *store, kiln_item_fn visit, void *user
     return note(self, status);
 }
 
-/* Capture requests are not put on servers, because they would ask every machine to build. */
+/* A server never keeps capture requests, because they would make every machine build. */
 static kiln_status remote_each_request(kiln_store *store, kiln_item_fn visit, void *user)
 {
     (void)store, (void)visit, (void)user;
@@ -691,7 +693,7 @@ static void remote_close(kiln_store *store)
     free(self);
 }
 
-/* The operation trim is missing, because a server removes entries itself. */
+/* There is no operation trim, because a server removes entries itself. */
 static const kilni_store_ops remote_ops = {
     .close = remote_close,
     .get = remote_get,
@@ -714,7 +716,7 @@ static const kilni_store_ops remote_ops = {
     .outage = remote_outage,
 };
 
-/* Allocates what is needed to tell the server of uses, if that is wanted and possible. */
+/* Allocates what is needed to report uses to the server, if that is both wanted and possible. */
 static kiln_status begin_uses(remote_store *self, const char *file)
 {
     if (self->store.options.expire_s == 0 || !(self->store.capabilities & KILNI_STORE_WRITABLE) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A store on a server. This code makes the names and verifies the answers. A connector communicates
- * with the server.
+ * A store on a server. This code makes the names of entries and verifies the answers. A connector
+ * communicates with the server.
  */
 #pragma once
 
@@ -21,17 +21,17 @@ extern const kilni_store_engine kilni_s3_engine;             /* s3: */
  * same naming. */
 typedef struct kilni_remote_naming {
     const char *before, *behind; /* together at most 16 characters */
-    /* The same for a damaged entry that was moved away; together at most 24 characters. No list of
-     * the names of entries has these names. */
+    /* The texts around the digest in the name of a damaged entry that was moved away; together at
+     * most 24 characters. A list of the names of entries does not include these names. */
     const char *damaged_before, *damaged_behind;
 } kilni_remote_naming;
 
-/* Opens a store on a server, which is not contacted yet.
+/* Opens a store on a server, without contacting the server.
  *
  * @name    names the server in messages
  * @naming  must outlive the store
- * @uses_file  the path of the file in which the processes of this machine share which entries were
- *             used today; NULL: nothing is shared
+ * @uses_file  the path of a file that records which entries were used today, and that the processes
+ *             of this machine share; NULL: nothing is shared
  * Returns KILN_OK; KILN_E_NO_MEMORY; a status of the connector's open. */
 kiln_status kilni_remote_open(const char *name, const kilni_connector *connector,
                               const kilni_remote_server *server, const kilni_remote_naming *naming,

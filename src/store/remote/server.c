@@ -18,8 +18,8 @@ static kiln_status complain(kiln_error *error, const char *what)
                            "a /DATABASE, a /PATH or ,HOST[:PORT]…, as this kind of server has it");
 }
 
-/* Truncates @text at the first occurrence of a character, and sets @ret_rest to what follows it.
- * Returns whether the character occurs. */
+/* Truncates @text at the first occurrence of a character, and sets @ret_rest to the text after that
+ * character. Returns true if the character occurs. */
 static bool cut(span *text, char at, span *ret_rest)
 {
     const char *found = memchr(text->at, at, text->length);
@@ -32,8 +32,8 @@ static bool cut(span *text, char at, span *ret_rest)
     return true;
 }
 
-/* Copies a name. Returns false if it is empty or too long, or contains a '%' or a character that is
- * not visible. */
+/* Copies a name. Returns false if the name is empty or too long, or if it contains a '%' or an
+ * invisible character. */
 static bool copy_name(span name, char *to, size_t size)
 {
     if (name.length == 0 || name.length >= size) {
@@ -85,7 +85,7 @@ static bool split_host(span text, span *ret_host, span *ret_port)
     return !has_port || ret_port->length > 0;
 }
 
-/* Reads a host into @host, which has room for @size bytes, and a port unless there is none. */
+/* Reads a host into @host, which has room for @size bytes. If there is a port, reads it too. */
 static kiln_status read_host(span text, char *host, size_t size, uint16_t *port, kiln_error *error)
 {
     span name;
@@ -101,7 +101,7 @@ static kiln_status read_host(span text, char *host, size_t size, uint16_t *port,
     return KILN_OK;
 }
 
-/* Reads the user name. It ends at the last @, because a malformed name may contain an @. */
+/* Reads the user name, which ends at the last @. A malformed name might contain another @. */
 static kiln_status read_user(span *text, kilni_remote_server *server, kiln_error *error)
 {
     const char *at = memrchr(text->at, '@', text->length);
@@ -181,8 +181,8 @@ kiln_status kilni_remote_server_parse_cluster(const char *text, size_t length,
     return status;
 }
 
-/* Whether a text may be a part of a path. Characters that have a meaning in a URL, or that can be
- * written in several ways, are not allowed. */
+/* Returns true if a text is allowed as a part of a path. Excludes characters that have a meaning in
+ * a URL, and characters that can be written in several ways. */
 static bool is_segment(span text)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -14,7 +14,7 @@
 #include "os/os.h"
 #include "os/trust.h"
 
-/* The parts of the file: the magic, the boot ID, three times, the number of faults, the last fault,
+/* The file consists of the magic, the boot ID, three times, the number of faults, the last fault,
  * and a checksum of all these. */
 #define MAGIC "kilnsrv1"
 #define MAGIC_SIZE 8u
@@ -23,8 +23,8 @@
 
 #define BOOT_FILE "/proc/sys/kernel/random/boot_id"
 
-/* Reads the boot ID, which the system generates at each start of the machine. Returns false if the
- * ID is not known. */
+/* Reads the boot ID, which the system generates whenever the machine starts. Returns false if the
+ * ID is unknown. */
 static bool read_boot(unsigned char boot[BOOT_SIZE])
 {
     const int file = kilni_os()->openat(AT_FDCWD, BOOT_FILE, O_RDONLY | O_CLOEXEC, 0);
@@ -51,7 +51,7 @@ static uint64_t checksum(const unsigned char *bytes, size_t size)
 
 static bool read_file(const char *path, unsigned char bytes[FILE_SIZE + 1], size_t *ret_count)
 {
-    /* O_NONBLOCK: opening a FIFO must not block. */
+    /* O_NONBLOCK keeps the call from blocking if the file is a FIFO. */
     const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     const int file = kilni_os()->openat(AT_FDCWD, path, flags, 0);
     struct stat stat;
@@ -65,7 +65,7 @@ static bool read_file(const char *path, unsigned char bytes[FILE_SIZE + 1], size
     return is_read;
 }
 
-/* Whether the fields are plausible, and the state is not outdated. */
+/* Returns true if the fields are plausible and the state is not outdated. */
 static bool is_valid(const kilni_server_state *state, uint64_t now_ns)
 {
     return state->noted_ns <= now_ns && now_ns < state->end_ns &&
@@ -115,8 +115,8 @@ static void encode(const kilni_server_state *state, const unsigned char boot[BOO
     kilni_write_u64(&writer, checksum(bytes, FILE_SIZE - 8));
 }
 
-/* Opens the folder of a path, and sets @ret_name to where the file's name begins in the path.
- * Returns -1 if there is no folder in which only this user can create files. */
+/* Opens the folder in @path, and makes @ret_name point to the file's name in @path. Returns -1 if
+ * the folder does not exist, or if other users can create files in it. */
 static int open_folder(const char *path, const char **ret_name)
 {
     char folder[PATH_MAX];
@@ -135,18 +135,18 @@ static int open_folder(const char *path, const char **ret_name)
     return file;
 }
 
-/* Whether the file may be written without the signal SIGXFSZ, which would end the process.
- * kilni_file_write would prevent the signal, but it uses a thread-local variable. LeakSanitizer of
- * gcc 12 crashes at the exit of a forked child if a thread that a loaded library started in the
- * child has such a variable. */
+/* Returns true if a write to the file cannot raise the signal SIGXFSZ, which would end the process.
+ * kilni_file_write would prevent the signal, but it uses a thread-local variable. With gcc 12, such
+ * a variable can make LeakSanitizer crash when a forked child exits. This happens if a loaded
+ * library has started a thread in the child, and that thread has the variable. */
 static bool may_write(void)
 {
     struct rlimit limit;
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= FILE_SIZE;
 }
 
-/* If a killed process has left a temporary of this name, because it had a thread with the same ID,
- * this call only removes that temporary. */
+/* Writes a temporary file. A killed process whose thread had the same ID may have left a temporary
+ * file of this name. In that case, this call only removes that file. */
 static bool write_temporary(int folder, const char *name, const unsigned char bytes[FILE_SIZE])
 {
     const int file = kilni_os()->openat(folder, name,

@@ -8,7 +8,7 @@
 
 #define FOLDER_SIZE 32u
 
-/* The folder that tests set; NULL: none. Set before any open. */
+/* The folder that tests set before any open. NULL: tests have set no folder. */
 static const char *folder_of_tests;
 
 void kilni_remote_set_runtime_folder(const char *path)

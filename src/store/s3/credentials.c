@@ -94,7 +94,7 @@ static void read_default(kilni_s3_credentials *credentials)
 
 /* ---- keys from the file or from the server ---- */
 
-/* Replaces an empty text with NULL, since an empty value counts as none. */
+/* Replaces an empty text with NULL, because an empty value means that there is none. */
 static void drop_empty(const char **text)
 {
     if (*text && **text == '\0') {
@@ -102,7 +102,7 @@ static void drop_empty(const char **text)
     }
 }
 
-/* Whether a header field of a request may contain a text; NULL is allowed. */
+/* Returns true if a text is allowed in a header field of a request. NULL is allowed too. */
 static bool is_visible(const char *text)
 {
     for (; text && *text; text++) {

@@ -8,8 +8,8 @@ typedef struct span {
     size_t size;
 } span;
 
-/* Removes from @text everything up to the end of the first occurrence of a tag. If the tag does not
- * occur, returns false and changes nothing. */
+/* Removes from @text everything up to the end of the first occurrence of a tag. Returns false and
+ * changes nothing if the tag does not occur. */
 static bool skip_to(span *text, const char *tag)
 {
     const size_t length = strlen(tag);
@@ -22,7 +22,7 @@ static bool skip_to(span *text, const char *tag)
     return true;
 }
 
-/* Reads the text up to a tag, and removes both from @text. */
+/* Reads the text before a tag, and removes the text and the tag from @text. */
 static bool take_text(span *text, const char *end, span *ret_taken)
 {
     const char *begin = text->at;

@@ -10,16 +10,17 @@
 
 typedef struct kilni_s3_page {
     bool has_more; /* the list continues after last_key, or after a later key that was left out */
-    const char *last_key; /* the last key that was visited; points into the page; not terminated */
+    const char *last_key; /* the last key that was visited; points into the page; has no NUL */
     size_t last_key_size;
 } kilni_s3_page;
 
-/* Visits the keys of a page. A key with characters that XML escapes does not belong to Kiln, and is
- * left out.
+/* Visits the keys of a page. Skips keys with characters that XML escapes, because they do not
+ * belong to Kiln.
  *
- * @visit     is called with @user and each key, which is not terminated
+ * @visit     called with @user and each key, which has no terminating NUL
  * @ret_page  [out]
- * Returns false if the text is not a complete page; some keys may have been visited. */
+ * Returns false if the text is not a complete page. In that case, some keys may already have been
+ * visited. */
 bool kilni_s3_page_read(const char *text, size_t size,
                         void (*visit)(void *user, const char *key, size_t size), void *user,
                         kilni_s3_page *ret_page);

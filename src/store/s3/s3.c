@@ -19,7 +19,7 @@
 
 /* ---- credentials ---- */
 
-/* The credentials are read again for each request, since they may have changed. */
+/* Reads the credentials again for each request, because they may have changed. */
 static kiln_status authorize(const kilni_remote_server *server, const char *host,
                              const kilni_http_question *question, kilni_text *text)
 {
@@ -51,9 +51,9 @@ static kiln_status check(const kilni_remote_server *server, kiln_error *error)
 
 /* ---- lists ---- */
 
-/* The argument of visit_key, which visits the names in the keys. */
+/* The argument of visit_key, which finds the name in each key and visits it. */
 typedef struct name_visit {
-    const char *before; /* the part of each key before the name, without the slash that follows it;
+    const char *before; /* the part of each key before the name, without the slash in between;
                            "": none */
     kilni_remote_visit_fn *visit;
     void *user;
@@ -70,15 +70,15 @@ static void visit_key(void *user, const char *key, size_t size)
     }
 }
 
-/* Returns the part of the path after the bucket, with which the keys of all names begin. */
+/* Returns the part of the path after the bucket. The keys of all names begin with this part. */
 static const char *key_prefix_of(const kilni_remote_server *server)
 {
     const char *behind = strchr(server->path + 1, '/');
     return behind ? behind + 1 : "";
 }
 
-/* Makes "list-type=2&prefix=…&start-after=…". The fields are in the order that signatures require.
- */
+/* Appends "list-type=2&prefix=…&start-after=…". The fields are in the order that signatures
+ * require. */
 static kiln_status append_query(const char *before, const char *prefix, const char *cursor,
                                 kilni_text *query)
 {
@@ -113,7 +113,7 @@ static kiln_status read_page(const kilni_remote_bytes *bytes, name_visit *names,
         cursor[0] = '\0';
         return page.has_more ? KILN_E_IO : KILN_OK;
     }
-    /* The next page must begin after this one, or the listing would never end. */
+    /* The next page must begin after this one. Otherwise the listing would never end. */
     if (page.last_key_size >= KILNI_REMOTE_CURSOR_SIZE ||
         memchr(page.last_key, '\0', page.last_key_size) ||
         !is_behind(page.last_key, page.last_key_size, cursor)) {

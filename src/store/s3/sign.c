@@ -30,7 +30,7 @@ typedef struct field {
     const char *name, *value;
 } field;
 
-/* The header fields that are signed. Their names are in lowercase letters, and they are sorted by
+/* The signed header fields. Their names are in lowercase letters, and the fields are sorted by
  * name. Amazon requires the host, the type of the body, and all fields whose names begin with
  * "x-amz-". */
 typedef struct signed_fields {
@@ -48,7 +48,7 @@ static void add(signed_fields *fields, const char *name, const char *value)
     }
 }
 
-/* @fields  body_hash and time must be set */
+/* @fields  the caller must have set body_hash and time */
 static void list_fields(const kilni_s3_signer *signer, const char *host,
                         const kilni_http_question *question, signed_fields *fields)
 {
@@ -63,7 +63,7 @@ static void list_fields(const kilni_s3_signer *signer, const char *host,
     add(fields, "x-amz-security-token", signer->session_token);
 }
 
-/* Appends the fields that a request without a signature does not have. */
+/* Appends the header fields that only a signed request has. */
 static void append_new_fields(const signed_fields *fields, kilni_text *text)
 {
     for (size_t i = 0; i < fields->count; i++) {

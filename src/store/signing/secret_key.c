@@ -16,8 +16,8 @@
 #define PREFIX "kiln-secret-key "
 #define LINE_SIZE (sizeof PREFIX + KILN_PUBLIC_KEY_TEXT_SIZE)
 
-/* Parses the file's line. After the prefix, it has the form of a public key's text, with the seed
- * in place of the key. */
+/* Parses the file's line. The text after the prefix has the form of a public key, but contains the
+ * seed instead of the key. */
 static bool parse_line(char *line, size_t length, kilni_secret_key *key)
 {
     const size_t prefix = sizeof PREFIX - 1;

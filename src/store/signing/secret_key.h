@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file of a secret key. It consists of one line: "kiln-secret-key NAME:" and 32 random bytes in
- * Base64.
+ * A secret key is kept in a file of one line. The line consists of "kiln-secret-key NAME:" and 32
+ * random bytes in Base64.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "entry/signature.h"
 
-/* Reads a secret key.
+/* Reads a secret key from its file.
  *
  * @path     absolute
  * @ret_key  [out] the caller must wipe it

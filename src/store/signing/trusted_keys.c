@@ -20,15 +20,15 @@
 #define LOCK_WAIT_NS UINT64_C(5000000000)
 #define LOCK_POLL_NS UINT64_C(1000000)
 
-/* A file of trusted keys that is open, and its folder. */
+/* An open file of trusted keys, and the file's folder. */
 typedef struct key_file {
     const char *path;
     int folder, file;
     size_t size;
 } key_file;
 
-/* ESTALE means that the file was replaced on a file server. So the file exists, and may revoke a
- * key: it must not count as missing. */
+/* ESTALE means that the file was replaced on a file server. So the file exists, and might revoke a
+ * key. It must not be treated as missing. */
 static kiln_status fail(const char *path, kiln_error *error)
 {
     const kiln_status status = errno == ESTALE ? KILN_E_IO : kilni_status_from_errno(errno);
@@ -56,7 +56,8 @@ static void close_file(key_file *keys)
     kilni_file_close(&keys->folder);
 }
 
-/* Opens the file through its folder, so that the file is in the folder that was checked. */
+/* Opens the folder and checks it, and then opens the file by the folder's descriptor. So the file
+ * is certainly in the folder that was checked. */
 static kiln_status open_file(const char *path, int flags, key_file *ret_file, kiln_error *error)
 {
     char folder[PATH_MAX];
@@ -89,8 +90,8 @@ static kiln_status open_file(const char *path, int flags, key_file *ret_file, ki
     return KILN_OK;
 }
 
-/* Reads the whole file. Sets @ret_text to its text, which the caller frees. A file that contains a
- * zero byte is refused, since the text would end there. */
+/* Reads the whole file. Sets @ret_text to its text, which the caller frees. Refuses a file that
+ * contains a zero byte, since the text would end there. */
 static kiln_status read_text(const key_file *keys, char **ret_text, kiln_error *error)
 {
     char *text = malloc(keys->size + 1);
@@ -172,9 +173,9 @@ kiln_status kiln_trusted_keys_each(const char *path, kiln_trusted_key_fn visit, 
     return status;
 }
 
-/* Keeps other writers out until the file is closed, and determines its size again. Without this, a
- * writer that restores the old size could remove a line that another one has added. On a file
- * system without locks, other writers are not kept out. */
+/* Locks the file until it is closed, and determines its size again. The lock keeps other writers
+ * out. Without it, a writer that restores the old size after a failure could remove a line that
+ * another writer has added. On a file system without locks, other writers are not kept out. */
 static kiln_status lock_file(key_file *keys, kiln_error *error)
 {
     const uint64_t end_ns = kilni_clock_ns() + LOCK_WAIT_NS;
@@ -189,7 +190,7 @@ static kiln_status lock_file(key_file *keys, kiln_error *error)
     return judge(keys->path, keys->file, S_IFREG, &keys->size, error);
 }
 
-/* Appends a line. If the line cannot be written completely, restores the file's old size. */
+/* Appends a line. Restores the file's old size if the line cannot be written completely. */
 static kiln_status append(const key_file *keys, const char *line, kiln_error *error)
 {
     kiln_status status = kilni_file_write(keys->file, line, strlen(line));
@@ -247,7 +248,7 @@ kiln_status kilni_trusted_keys_append(kilni_trusted_keys *keys, const kiln_publi
     return KILN_OK;
 }
 
-/* The state of reading a file: the keys so far, and the first failure. */
+/* The state while a file is read: the keys that were found so far, and the first failure. */
 typedef struct reading {
     kilni_trusted_keys *keys;
     kiln_status status;
