@@ -6,8 +6,6 @@
  */
 #include "support/lease_scene.h"
 
-#include <pthread.h>
-
 #include "store/remote/loader.h"
 #include "store/remote/state_path.h"
 #include "support/redis_server.h"
@@ -189,26 +187,18 @@ static void test_machine_and_fleet(void **state)
     kiln_store_close(&machines[1]);
 }
 
-static void *disturb(void *unused)
-{
-    (void)unused;
-    kilni_sleep_ns(50000000);
-    redis_stop(&server);
-    kilni_sleep_ns(50000000);
-    return redis_start_again(&server, no_options) ? NULL : &server;
-}
-
 /* The server loses entries and leases while processes hold them, and refuses connections. Still,
  * each process gets every entry, and there are no more builds than if each process built alone. */
 static void test_the_server_restarts(void **state)
 {
     (void)state;
-    pthread_t thread;
-    void *result = NULL;
-    assert_int_equal(pthread_create(&thread, NULL, disturb, NULL), 0);
-    run_all();
-    pthread_join(thread, &result);
-    assert_null(result);
+    pid_t children[PROCESSES];
+    start_all(children);
+    kilni_sleep_ns(50000000);
+    redis_stop(&server);
+    kilni_sleep_ns(50000000);
+    assert_true(redis_start_again(&server, no_options));
+    expect_success_of_all(children);
     for (unsigned i = 1; i <= KEYS; i++) {
         assert_in_range(atomic_load(&shared->builds[i]), 1, PROCESSES);
     }
