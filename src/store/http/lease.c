@@ -52,8 +52,8 @@ struct kilni_remote_lease {
     kilni_call stopping; /* first: the call is cast to the lease. It ends the renewals */
     kilni_task starting;
     kilni_remote *remote; /* only the caller uses it, while the store is open */
-    kilni_http_client
-        *client; /* the remote's; lives until the I/O thread has stopped the renewals */
+    /* The client of the remote. It lives until the I/O thread has stopped the renewals. */
+    kilni_http_client *client;
     /* Set by a release. Ends the renewals even if the I/O thread does not get the task. Relaxed. */
     _Atomic bool is_released;
     unsigned process;             /* the process that holds the lease; its children do not */
