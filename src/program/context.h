@@ -53,8 +53,8 @@ struct kiln_program_context {
     _Atomic uint64_t insertions;
 
     kilni_held_store own; /* its writer is NULL once the context has been freed */
-    const kiln_store_source
-        *source; /* supplies the store of each request, instead of @own; NULL: none */
+    /* Supplies the store of each request, instead of @own; NULL: none. */
+    const kiln_store_source *source;
     uint64_t min_stored_bytes, max_stored_bytes; /* of code */
 
     kiln_build_options replaced, appended; /* owned */

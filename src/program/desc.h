@@ -16,8 +16,8 @@ struct kiln_program_desc {
     kiln_program_context *context; /* one reference */
     const kiln_device_ops *ops;    /* the context's; may be called as long as a program exists */
     void *device_handle;           /* the device for which the program is built */
-    const kilni_program_device
-        *device; /* the first device that shares the programs of the requested one */
+    /* The first device that shares the programs of the requested one. */
+    const kilni_program_device *device;
     size_t device_index;
 
     kiln_program_source source; /* its options: the compiler's and the linker's, joined; for a link,

@@ -19,8 +19,8 @@ typedef struct kilni_opencl_device {
     const cl_icd_dispatch *cl;
     cl_context context;
     cl_device_id device;
-    const kilni_opencl_environment
-        *environment; /* variables that the application adds; NULL: none */
+    /* Variables that the application adds; NULL: none. */
+    const kilni_opencl_environment *environment;
     cl_platform_id platform;
     char *platform_name;
     const kilni_opencl_traits *traits;

@@ -64,8 +64,8 @@ struct kilni_redis_cluster {
     kilni_redis_exchange *ready, **last_ready;     /* exchanges that do_work must send */
     kilni_timer patience;                          /* ends the wait for the map */
     kilni_timer next_source;                       /* asks the next node for the map */
-    kilni_timer
-        work; /* does what could not be done while a connection was in the middle of its work */
+    /* Does what could not be done while a connection was in the middle of its work. */
+    kilni_timer work;
 };
 
 /* ---- nodes ---- */

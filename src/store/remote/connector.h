@@ -55,8 +55,8 @@ typedef struct kilni_remote_server {
     const char *password_file;
     const char *password;   /* of Redis, used if password_file is NULL; NULL: none */
     const char *token_file; /* of HTTP */
-    const char
-        *ca_file; /* for encrypted connections; NULL: the authorities that the system trusts */
+    /* For encrypted connections; NULL: the authorities that the system trusts. */
+    const char *ca_file;
     const char *certificate_file, *key_file;
     /* The absolute path of the file in which the processes of this machine share the server's state
      * (server_state.h). NULL: nothing is shared. */
