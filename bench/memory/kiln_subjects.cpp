@@ -288,7 +288,7 @@ std::vector<Maker> kiln_makers()
     return {
         {"load", make<Load>, false},
         {"watch", make<Watch>, false},
-        {"floor", make<Floor>, false},
+        {"floor", make<Floor>, true},
         {"tagged", make<Tagged>, false},
         {"peek", make<Peek>, true},
         {"peek inside", make<PeekInside>, false},

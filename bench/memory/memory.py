@@ -97,6 +97,8 @@ def judge(taken):
 
 # What threads do at once: the title, and the most that a thread's time may grow.
 SHARED = {
+    "floor": ("unprotected table, same 64 keys", None),
+    "floor own": ("unprotected table, 64 keys each", None),
     "peek": ("peek, same 64 keys", 1.5),
     "pin": ("pin and unpin, same 64 keys", 1.5),
     "pin own": ("pin and unpin, 64 keys each", 1.5),

@@ -168,8 +168,7 @@ void kiln_cache_free(kiln_cache **cache)
     ending->defers_destruction = false;
     kilni_failures_drop_locked(ending, ending->retained_failures);
     kilni_clear_locked(ending, &followup);
-    pthread_mutex_unlock(&ending->lock);
-    kilni_followup_finish(ending, &followup);
+    kilni_followup_finish_and_unlock(ending, &followup);
     kiln_cache_collect(ending);
     kilni_listeners_free(ending);
     kilni_cache_release(ending);
@@ -213,8 +212,7 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
         kilni_shrink_locked(cache, &followup);
         kilni_failures_shrink_locked(cache);
     }
-    pthread_mutex_unlock(&cache->lock);
-    kilni_followup_finish(cache, &followup);
+    kilni_followup_finish_and_unlock(cache, &followup);
     return KILN_OK;
 }
 

@@ -138,8 +138,7 @@ void kilni_object_grow(kilni_object *object, uint64_t more_bytes)
     } else {
         cache->lingering_bytes += more_bytes;
     }
-    pthread_mutex_unlock(&cache->lock);
-    kilni_followup_finish(cache, &followup);
+    kilni_followup_finish_and_unlock(cache, &followup);
 }
 
 /* ---- removal ---- */
@@ -216,8 +215,7 @@ static kiln_status remove_key(kiln_cache *cache, const kiln_key *key, bool fligh
     if (removable) {
         remove_slot_locked(slot, KILN_EVICTED_REMOVED, &followup);
     }
-    pthread_mutex_unlock(&cache->lock);
-    kilni_followup_finish(cache, &followup);
+    kilni_followup_finish_and_unlock(cache, &followup);
     return removable ? KILN_OK : KILN_MISS;
 }
 
@@ -269,8 +267,7 @@ size_t kilni_cache_remove_matching(kiln_cache *cache, kilni_match_fn matches, ui
     kilni_cache_lock(cache);
     remove_pending_locked(cache, matches, wanted, &followup);
     size_t removed = remove_ready_locked(cache, matches, wanted, &followup);
-    pthread_mutex_unlock(&cache->lock);
-    kilni_followup_finish(cache, &followup);
+    kilni_followup_finish_and_unlock(cache, &followup);
     kilni_notices_send();
     return removed;
 }
@@ -303,8 +300,7 @@ size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group)
         remove_pending_locked(cache, is_of_group, group, &followup);
     }
     const size_t removed = remove_grouped_locked(cache, group, &followup);
-    pthread_mutex_unlock(&cache->lock);
-    kilni_followup_finish(cache, &followup);
+    kilni_followup_finish_and_unlock(cache, &followup);
     kilni_notices_send();
     return removed;
 }
@@ -319,8 +315,7 @@ void kiln_cache_clear(kiln_cache *cache)
     kilni_failures_drop_locked(cache, cache->retained_failures);
     kilni_followup_add_cleared_locked(&followup, cache);
     kilni_clear_locked(cache, &followup);
-    pthread_mutex_unlock(&cache->lock);
-    kilni_followup_finish(cache, &followup);
+    kilni_followup_finish_and_unlock(cache, &followup);
 }
 
 static uint64_t evict_for_resources_locked(kilni_object *object, kilni_followup *followup)
@@ -376,8 +371,7 @@ kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *
     if (freed < bytes) {
         freed += evict_any_locked(cache, bytes - freed, &followup);
     }
-    pthread_mutex_unlock(&cache->lock);
-    kilni_followup_finish(cache, &followup);
+    kilni_followup_finish_and_unlock(cache, &followup);
     if (ret_freed) {
         *ret_freed = freed;
     }

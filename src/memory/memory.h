@@ -140,7 +140,10 @@ struct kiln_cache {
     kilni_queue retired_unseen; /* retired objects that no section can see */
     kilni_cells *retired_cells;
     uint64_t last_retirement; /* the epoch of the last retirement */
-    bool reclaims_nothing;    /* the last attempt to reclaim failed: the system refused its fence */
+    /* A thread collects, and collects again if another thread sets collects_again. */
+    bool collects_for_others;
+    bool collects_again;
+    bool reclaims_nothing; /* the last attempt to reclaim failed: the system refused its fence */
     /* The number of open sections that have no place in a reader, and the epoch in which the first
      * of these sections began. */
     size_t unlisted_sections;

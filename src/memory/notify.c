@@ -232,7 +232,7 @@ void kilni_followup_keep_locked(kilni_followup *followup, kilni_object *object, 
 {
     kilni_departure_begin_locked(object->cache, &followup->departure);
     followup->object = object;
-    followup->event = event;
+    followup->event = want_locked(object->cache, event) ? event : 0;
     followup->last_listener = object->cache->last_listener;
 }
 
@@ -252,7 +252,7 @@ void kilni_followup_add_evicted_locked(kilni_followup *followup, kilni_object *o
 void kilni_followup_add_cleared_locked(kilni_followup *followup, kiln_cache *cache)
 {
     kilni_departure_begin_locked(cache, &followup->departure);
-    followup->cleared = true;
+    followup->cleared = want_locked(cache, KILN_EVENT_CLEARED);
     followup->last_listener = cache->last_listener;
 }
 
@@ -319,12 +319,19 @@ static void notify_and_lock(kiln_cache *cache, kilni_followup *followup)
     release_objects_locked(followup);
 }
 
-void kilni_followup_finish(kiln_cache *cache, kilni_followup *followup)
+void kilni_followup_finish_and_unlock(kiln_cache *cache, kilni_followup *followup)
 {
-    if (followup->departure.number > 0) {
-        notify_and_lock(cache, followup);
-        kilni_section_collect_and_unlock(cache);
+    if (followup->departure.number == 0) {
+        pthread_mutex_unlock(&cache->lock);
+        return;
     }
+    if (followup->evicted.first || followup->event != 0 || followup->cleared) {
+        pthread_mutex_unlock(&cache->lock);
+        notify_and_lock(cache, followup);
+    } else {
+        release_objects_locked(followup);
+    }
+    kilni_section_collect_and_unlock(cache);
 }
 
 /* ---- hits ---- */

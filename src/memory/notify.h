@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Listeners and followups. Listeners are notified of what happens in a cache. A followup records
- * what a call still has to do after it has given up the lock: notify the listeners, release holds,
- * and destroy objects. The call begins with a zeroed followup, fills the followup while it holds
- * the lock, and finishes it after that.
+ * what a call still has to do at its end: notify the listeners, release holds, and destroy objects.
+ * The call begins with a zeroed followup, fills the followup while it holds the lock, and then
+ * finishes it, which gives up the lock.
  */
 #pragma once
 
@@ -20,8 +20,8 @@ typedef struct kilni_followup {
     uint64_t last_listener; /* listeners added after this one are not notified */
 } kilni_followup;
 
-/* Takes over the caller's hold on an object. kilni_followup_finish then reports @event for the
- * object, unless @event is 0, and releases the hold. */
+/* Takes over the caller's hold on an object. kilni_followup_finish_and_unlock then reports
+ * @event for the object, unless @event is 0, and releases the hold. */
 void kilni_followup_keep_locked(kilni_followup *followup, kilni_object *object, uint32_t event);
 
 /* Reports a use of an object to the listeners if it is the object's first use. Of a thread's other
@@ -29,16 +29,17 @@ void kilni_followup_keep_locked(kilni_followup *followup, kilni_object *object, 
  * Called with no lock held. */
 void kilni_followup_report_hit(kilni_object *object, bool first);
 
-/* Takes over the cache's hold on an object that was removed. kilni_followup_finish then reports the
- * eviction. All evictions of one call have the same reason. */
+/* Takes over the cache's hold on an object that was removed. kilni_followup_finish_and_unlock then
+ * reports the eviction. All evictions of one call have the same reason. */
 void kilni_followup_add_evicted_locked(kilni_followup *followup, kilni_object *object,
                                        kiln_eviction reason);
 
-/* Makes kilni_followup_finish report, after the evictions, that the cache was cleared. */
+/* Makes kilni_followup_finish_and_unlock report, after the evictions, that the cache was cleared.
+ */
 void kilni_followup_add_cleared_locked(kilni_followup *followup, kiln_cache *cache);
 
-/* Notifies the listeners, releases the holds, and destroys objects. Called with no lock held. */
-void kilni_followup_finish(kiln_cache *cache, kilni_followup *followup);
+/* Gives up the lock, notifies the listeners, releases the holds, and destroys objects. */
+void kilni_followup_finish_and_unlock(kiln_cache *cache, kilni_followup *followup);
 
 /* Adds a listener as kiln_cache_listen does. @user must have been allocated with malloc, and is
  * freed with the listener. If the call fails, @user still belongs to the caller. */

@@ -263,31 +263,67 @@ static void end_collection(void *argument)
     kilni_cache_release(cache);
 }
 
-/* Returns how many objects it destroyed. */
-static size_t collect_and_unlock(kiln_cache *cache, bool objects)
+/* Gives up the lock and destroys the objects that were taken. Returns how many there were. */
+static size_t destroy_and_unlock(kiln_cache *cache, collection *taken)
 {
-    collection taken = {0};
-    collect_locked(cache, objects, &taken);
-    if (!taken.doomed.first) {
-        kilni_departure_end_locked(&taken.departure);
+    if (!taken->doomed.first) {
+        kilni_departure_end_locked(&taken->departure);
         pthread_mutex_unlock(&cache->lock);
-        kilni_cells_free(taken.cells);
+        kilni_cells_free(taken->cells);
         return 0;
     }
     /* The objects' references to the cache are released with the objects, so this call needs a
      * reference of its own. */
     kilni_cache_retain(cache);
     pthread_mutex_unlock(&cache->lock);
-    kilni_cells_free(taken.cells);
-    pthread_cleanup_push(end_collection, &taken);
-    kilni_object_destroy_all(&taken.doomed);
+    kilni_cells_free(taken->cells);
+    pthread_cleanup_push(end_collection, taken);
+    kilni_object_destroy_all(&taken->doomed);
     pthread_cleanup_pop(1);
-    return taken.count;
+    return taken->count;
+}
+
+static size_t collect_and_unlock(kiln_cache *cache, bool objects)
+{
+    collection taken = {0};
+    collect_locked(cache, objects, &taken);
+    return destroy_and_unlock(cache, &taken);
+}
+
+/* Collects also for the threads that call kilni_section_collect_and_unlock meanwhile, because each
+ * collection needs a heavy fence, and the system issues one after the other. While
+ * cache->collects_for_others is set, such threads set cache->collects_again and return. The flag is
+ * cleared under the lock, either when no thread has done so since the last pass began, or before
+ * the last pass begins. So for everything that was retired, a pass begins later. */
+static void collect_for_others_locked(kiln_cache *cache, bool objects, collection *taken)
+{
+    enum { PASSES = 8 };
+    if (objects) {
+        /* Threads that wait for departures also wait for objects that others leave to this one. */
+        kilni_departure_begin_locked(cache, &taken->departure);
+    }
+    bool leads = true;
+    for (int pass = 1; leads; pass++) {
+        leads = pass < PASSES;
+        cache->collects_for_others = leads;
+        cache->collects_again = false;
+        collect_locked(cache, objects, taken);
+        if (leads && !cache->collects_again) {
+            cache->collects_for_others = leads = false;
+        }
+    }
 }
 
 void kilni_section_collect_and_unlock(kiln_cache *cache)
 {
-    collect_and_unlock(cache, !cache->defers_destruction);
+    if (cache->collects_for_others) {
+        cache->collects_again = true;
+        pthread_mutex_unlock(&cache->lock);
+        return;
+    }
+    collection taken = {0};
+    collect_for_others_locked(cache, !cache->defers_destruction, &taken);
+    destroy_and_unlock(cache, &taken);
 }
 
 size_t kiln_cache_collect(kiln_cache *cache)
@@ -335,6 +371,9 @@ void kilni_departures_wait(kiln_cache *cache)
 {
     if (own_departures == 0) {
         kilni_cache_lock(cache);
+        wait_for_departures_locked(cache);
+        /* In its last pass, a thread that collects for others can lose objects to a thread whose
+         * departure began after this call. Both departures were then under way at once. */
         wait_for_departures_locked(cache);
         pthread_mutex_unlock(&cache->lock);
     }
@@ -506,6 +545,7 @@ void kiln_section_leave(kiln_section *section)
 
 static void forget_departures_locked(kiln_cache *cache)
 {
+    cache->collects_for_others = false; /* no thread forks while it collects */
     /* The condition variable is initialized again, because its copied state might include waiting
      * threads of the parent. No thread of the child waits. */
     pthread_cond_init(&cache->departed, NULL);

@@ -50,9 +50,8 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
     /* @followup takes over the flight's hold. */
     kilni_followup_keep_locked(&followup, made,
                                kilni_object_is_resident(made) ? KILN_EVENT_INSERTED : 0);
-    pthread_mutex_unlock(&cache->lock);
+    kilni_followup_finish_and_unlock(cache, &followup);
     kilni_flight_free(flight);
-    kilni_followup_finish(cache, &followup);
     kilni_notices_send();
     return KILN_OK;
 }
