@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""swift_server.py FOLDER PORT: OpenStack Swift with s3api, a real S3 server, on loopback from PORT to
-PORT + 4.
+"""swift_server.py FOLDER PORT [ADDRESS]: OpenStack Swift with s3api, a real S3 server, on an address
+of this machine (127.0.0.1), from PORT to PORT + 4.
 
 The bucket is "kiln". writer may do everything there; reader may get and list. A page of a list has
 at most four keys. Prints "ready" when it answers. The servers end with this process."""
@@ -27,9 +27,10 @@ from swift.common.ring import RingBuilder
 from swift.common.wsgi import run_wsgi
 
 FOLDER, PORT = sys.argv[1], int(sys.argv[2])
+ADDRESS = sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1"
 SERVERS = ["object", "container", "account"]
 COMMON = f"""[DEFAULT]
-bind_ip = 127.0.0.1
+bind_ip = {ADDRESS}
 user = {{user}}
 swift_dir = {FOLDER}
 workers = 0
@@ -51,7 +52,7 @@ account_autocreate = true
 use = egg:swift#catch_errors
 [filter:cache]
 use = egg:swift#memcache
-memcache_servers = 127.0.0.1:{PORT + 4}
+memcache_servers = {ADDRESS}:{PORT + 4}
 [filter:listing_formats]
 use = egg:swift#listing_formats
 [filter:bulk]
@@ -85,9 +86,9 @@ def configure(user):
               f"[pipeline:main]\npipeline = {name}-server\n"
               f"[app:{name}-server]\nuse = egg:swift#{name}\n")
         ring = RingBuilder(4, 1, 0)
-        ring.add_dev({"id": 0, "region": 1, "zone": 1, "ip": "127.0.0.1", "port": PORT + number,
+        ring.add_dev({"id": 0, "region": 1, "zone": 1, "ip": ADDRESS, "port": PORT + number,
                       "device": "d1", "weight": 1, "meta": "",
-                      "replication_ip": "127.0.0.1", "replication_port": PORT + number})
+                      "replication_ip": ADDRESS, "replication_port": PORT + number})
         ring.rebalance()
         ring.get_ring().save(f"{FOLDER}/{name}.ring.gz")
     write("proxy.conf", COMMON.format(user=user, port=PORT) + PROXY)
@@ -98,7 +99,7 @@ def end_with_parent():
 
 
 def start_memcached(user):
-    subprocess.Popen(["/usr/bin/memcached", "-l", "127.0.0.1", "-p", str(PORT + 4), "-m", "16",
+    subprocess.Popen(["/usr/bin/memcached", "-l", ADDRESS, "-p", str(PORT + 4), "-m", "16",
                       "-u", user], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                      stderr=subprocess.DEVNULL, preexec_fn=end_with_parent)
 
@@ -115,7 +116,7 @@ def start(name):
 
 
 def ask(method, path, headers, body=None):
-    request = urllib.request.Request(f"http://127.0.0.1:{PORT}{path}", body, headers, method=method)
+    request = urllib.request.Request(f"http://{ADDRESS}:{PORT}{path}", body, headers, method=method)
     with urllib.request.urlopen(request, timeout=20) as answer:
         return answer.headers
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Eight machines with sixteen processes each start together on eight programs that none has built
-yet, and share a Redis server: each program is built once. Later machines build nothing.
+yet, and share a server: each program is built once. Servers whose leases are only markers may let
+two machines build the same program; the test prints how many did. Later machines build nothing.
 
-A machine is a directory of its own and, if the system lets this user make one, a network of its
-own; the server's socket is in the file system."""
+A machine is a directory of its own and a network of its own (support/network.py)."""
 
 import argparse
 import os
@@ -19,8 +19,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TESTS / folder) for folder in ("support", "tools/kiln", "layers/opencl/sycl")]
-import pod
-import redis_server
+import network
+import servers
 from sycl_program import builds_at_driver
 
 MACHINES, PROCESSES, PROGRAMS = 8, 16, 8
@@ -48,19 +48,24 @@ exit $status
 
 class FleetTest(unittest.TestCase):
     def setUp(self):
-        redis_server.require()
+        if not network.is_possible():
+            self.skipTest("this user cannot make networks")
         self.scratch = Path(tempfile.mkdtemp(prefix="kiln-fleet-"))
         self.addCleanup(shutil.rmtree, self.scratch)
-        self.server = redis_server.RedisServer(str(self.scratch))
+        (self.scratch / "config").mkdir(mode=0o700)
+        (self.scratch / "server").mkdir()
+        self.network = network.Network()
+        self.addCleanup(self.network.close)
+        self.server = servers.KINDS[options.server](self.network.servers.enter(),
+                                                    str(self.scratch / "server"))
         self.addCleanup(self.server.stop)
         self.processes = []
         self.addCleanup(self.end_all)
         plain = {k: v for k, v in os.environ.items() if not k.startswith(STEERING)}
-        self.environment = plain | {"XDG_CONFIG_HOME": str(self.scratch / "config")}
-        (self.scratch / "config").mkdir(mode=0o700)
+        self.environment = plain | self.server.variables | {
+            "XDG_CONFIG_HOME": str(self.scratch / "config")}
         subprocess.run([options.kiln, "key", "new", "fleet"], check=True, env=self.environment,
                        stdout=subprocess.DEVNULL)
-        self.isolated = pod.unshare("net") if pod.can_unshare("net") else []
 
     def end_all(self):
         for process in self.processes:
@@ -74,7 +79,7 @@ class FleetTest(unittest.TestCase):
         (folder / "home").mkdir(parents=True)
         variables = self.environment | {
             "HOME": str(folder / "home"),
-            "KILN_DIR": f"{folder}/cache|{self.server.location('lease=on')}",
+            "KILN_DIR": f"{folder}/cache|{self.server.location}",
             "KILN_SECRET_KEY_FILE": str(self.scratch / "config/kiln/keys/fleet"),
             "KILN_TRACE": str(folder / "trace"),
             "KILN_HELPER": "0",  # no process may outlive the test
@@ -82,7 +87,7 @@ class FleetTest(unittest.TestCase):
             "COUNTING_LAYER_FILE": str(folder / "counts"),
         }
         self.processes.append(subprocess.Popen(
-            [*NICE, *self.isolated, "sh", "-c", MACHINE, options.program], env=variables,
+            [*self.network.add_machine(), *NICE, "sh", "-c", MACHINE, options.program], env=variables,
             stdin=begin, stdout=subprocess.PIPE))
         return self.processes[-1]
 
@@ -109,21 +114,19 @@ class FleetTest(unittest.TestCase):
             builds += builds_at_driver(self.scratch / name / "counts")
         return builds, outcomes, seconds
 
-    def print(self, who, builds, outcomes, seconds):
-        calls = ", ".join(f"{self.server.calls(name)} {name.upper()}" for name in ("get", "eval"))
-        print(f"{who}: {builds} builds, {outcomes}, {seconds:.1f} s, {calls}", flush=True)
-
     def test_one_build_of_each_program(self):
         builds, outcomes, seconds = self.run_machines("first")
         requests = MACHINES * PROCESSES * PROGRAMS
-        print("separate networks" if self.isolated else "one network", flush=True)
-        self.print("first machines", builds, outcomes, seconds)
-        self.assertEqual(builds, PROGRAMS)
-        self.assertEqual(outcomes, {"built": PROGRAMS, "hit-store": requests - PROGRAMS})
+        print(f"{options.server}, first machines: {builds} builds, {outcomes}, {seconds:.1f} s",
+              flush=True)
+        self.assertGreaterEqual(builds, PROGRAMS)
+        if self.server.is_exact:
+            self.assertEqual(builds, PROGRAMS)
+        self.assertEqual(outcomes, {"built": builds, "hit-store": requests - builds})
 
-        self.server.forget_calls()
         builds, outcomes, seconds = self.run_machines("later")
-        self.print("later machines", builds, outcomes, seconds)
+        print(f"{options.server}, later machines: {builds} builds, {outcomes}, {seconds:.1f} s",
+              flush=True)
         self.assertEqual(builds, 0)
         self.assertEqual(outcomes, {"hit-store": requests})
 
@@ -132,6 +135,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in "kiln", "program", "layer", "counting":
         parser.add_argument(f"--{name}", required=True, type=os.path.abspath)
+    parser.add_argument("--server", required=True, choices=servers.KINDS)
     return parser.parse_args()
 
 
