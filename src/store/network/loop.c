@@ -326,10 +326,16 @@ static bool handle(const struct epoll_event *event)
     return true;
 }
 
-/* Waits for an event and handles it. Reads only one event at a time, because handling an event can
- * close the socket of the next event. Returns false if the thread cannot continue. */
+/* Waits for an event or a timer. Reads only one event at a time, because handling an event can
+ * close the socket of the next event. Timers expire only after the events that are ready. Otherwise
+ * a thread that did not run for a while would report a server as silent whose answer has arrived.
+ * Returns false if the thread cannot continue. */
 static bool turn(void)
 {
+    /* Timers expire after this many events, even if more events are ready, so that a server that
+     * never stops sending cannot prevent them. */
+    enum { MOST_EVENTS = 64 };
+    static unsigned handled; /* since timers last expired */
     struct epoll_event event;
     const int count = epoll_wait(epoll.file, &event, 1, time_to_wait_ms());
     if (count < 0 && errno != EINTR) {
@@ -337,8 +343,10 @@ static bool turn(void)
     }
     pthread_mutex_lock(&turn_lock);
     const bool goes_on = count != 1 || handle(&event);
-    if (goes_on) {
+    handled = count == 1 ? handled + 1 : MOST_EVENTS;
+    if (goes_on && handled >= MOST_EVENTS) {
         expire_timers();
+        handled = 0;
     }
     pthread_mutex_unlock(&turn_lock);
     return goes_on;

@@ -3,7 +3,8 @@
  * The I/O thread. Each process has one such thread for all servers. It starts with the first task.
  * It ends only if the application closes its descriptors, and in that case it is not started again.
  * It runs tasks, the functions of expired timers, and the functions of sockets that are ready, one
- * after the other. None of these functions is allowed to block.
+ * after the other. Sockets that are ready come before timers. None of these functions is allowed to
+ * block.
  *
  * A forked child has no I/O thread until it posts a task. It inherits nothing from the parent's
  * thread. Instead, the child closes the sockets, and forgets the timers and tasks.
