@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store_redis_storm LIBRARY SECONDS: processes on several machines obtain entries from a real Redis
- * server, through a proxy that corrupts, delays and cuts off its answers. Meanwhile processes are
- * killed, and the server restarts, pauses, forgets everything and evicts leases. No process ever
- * gets wrong bytes, none hangs, and each gets every entry that it wants, if necessary by building.
+ * store_storm_of_servers LIBRARY redis|http SECONDS: processes on several machines obtain entries
+ * from a real Redis or HTTP server, through a proxy that corrupts, delays and cuts off its answers.
+ * Meanwhile processes are killed, and the server restarts, pauses, forgets everything, and evicts
+ * or tears entries. No process ever gets wrong bytes, none hangs, and each gets every entry that it
+ * wants, if necessary by building.
  *
  * One process is the server's side, with the threads of the proxy. The test itself has one thread,
  * so its children inherit no locks.
  */
 #include "support/store_scene.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,6 +22,7 @@
 #include "store/remote/state_path.h"
 #include "support/child.h"
 #include "support/fault_proxy.h"
+#include "support/nginx_server.h"
 #include "support/redis_server.h"
 
 #define SEED 20261123u
@@ -51,6 +54,21 @@ typedef struct board {
     _Atomic bool is_over;                        /* workers end */
 } board;
 
+enum { TEXTS = 8 };
+
+/* A kind of server. */
+typedef struct engine {
+    const char *scheme, *path; /* of the location, before and after the address */
+    void (*require)(void);
+    unsigned (*start)(void); /* returns the port */
+    void (*strike)(uint64_t random);
+    void (*calm_down)(void);
+    /* Sent instead of an answer or inserted into one. If one of the last four is inserted before an
+     * answer, each later answer on that connection is taken for that of the next request. */
+    const char *texts[TEXTS];
+} engine;
+
+static const engine *used;
 static uint64_t storm_ns = 5 * NS_PER_S;
 static char scratch[SCRATCH_DIRECTORY_SIZE];
 static board *shared;
@@ -62,8 +80,8 @@ static kiln_store *open_machine(unsigned machine)
     kiln_store *store = NULL;
     kiln_error error = {.struct_size = sizeof error};
     snprintf(location, sizeof location,
-             "file://%s/machine-%u?max-size=" LOCAL_BYTES "|redis://127.0.0.1:%u?trust=any",
-             scratch, machine, atomic_load(&shared->port));
+             "file://%s/machine-%u?max-size=" LOCAL_BYTES "|%s://127.0.0.1:%u%s?trust=any", scratch,
+             machine, used->scheme, atomic_load(&shared->port), used->path);
     if (kiln_store_open(location, NULL, &store, &error) != KILN_OK) {
         fprintf(stderr, "%s: %s\n", location, error.text);
         return NULL;
@@ -185,57 +203,150 @@ static pid_t start_worker(unsigned worker, uint64_t seed)
 
 /* ---- the server's side ---- */
 
-/* Sent instead of an answer or inserted into one. If one of the last four is inserted before an
- * answer, each later answer on that connection is taken for that of the next request. */
-static const char *const texts[] = {
-    "HTTP/1.1 400 Bad Request\r\n\r\n",
-    "$999999999999\r\n",
-    "-LOADING not yet\r\n",
-    "-NOPERM no\r\n",
-    "$-1\r\n",
-    "+OK\r\n",
-    ":1\r\n",
-    "$5\r\nwrong\r\n",
-};
-#define TEXT_COUNT (sizeof texts / sizeof texts[0])
-
 static const char *const no_options[] = {NULL};
+static redis_server redis;
 
-static void strike_server(redis_server *server, uint64_t random)
+static unsigned start_redis(void)
+{
+    return redis_start(&redis, scratch, no_options) ? redis.port : 0;
+}
+
+static void strike_redis(uint64_t random)
 {
     switch (random % 40) {
     case 0:
-        redis_stop(server);
+        redis_stop(&redis);
         kilni_sleep_ns(random / 40 % 500 * NS_PER_MS);
-        if (!redis_start_again(server, no_options)) {
+        if (!redis_start_again(&redis, no_options)) {
             _exit(1);
         }
         atomic_fetch_add(&shared->restarts, 1);
         break;
     case 1:
-        redis_say(server, "FLUSHALL");
+        redis_say(&redis, "FLUSHALL");
         break;
     case 2: /* evicts entries and leases */
-        redis_say(server, "CONFIG SET maxmemory-policy allkeys-lru");
-        redis_say(server, "CONFIG SET maxmemory 1500000");
+        redis_say(&redis, "CONFIG SET maxmemory-policy allkeys-lru");
+        redis_say(&redis, "CONFIG SET maxmemory 1500000");
         break;
     case 3:
-        redis_say(server, "CONFIG SET maxmemory 0");
+        redis_say(&redis, "CONFIG SET maxmemory 0");
         break;
     case 4:
-        redis_say(server, "CLIENT PAUSE 700");
+        redis_say(&redis, "CLIENT PAUSE 700");
         break;
     case 5:
-        redis_say(server, "CLIENT KILL TYPE normal");
+        redis_say(&redis, "CLIENT KILL TYPE normal");
         break;
     case 6:
-        redis_say(server, "CONFIG SET maxmemory-policy noeviction");
-        redis_say(server, "CONFIG SET maxmemory 1");
+        redis_say(&redis, "CONFIG SET maxmemory-policy noeviction");
+        redis_say(&redis, "CONFIG SET maxmemory 1");
         break;
     default:
         break;
     }
 }
+
+static void calm_redis_down(void)
+{
+    redis_say(&redis, "CLIENT UNPAUSE");
+    redis_say(&redis, "CONFIG SET maxmemory 0");
+}
+
+static nginx_server nginx;
+
+static unsigned start_nginx(void)
+{
+    return nginx_start(&nginx, scratch, NULL) ? nginx.port : 0;
+}
+
+/* Cuts off one of two files, entries and leases alike. */
+static void tear_files(uint64_t random)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/data/open", nginx.folder);
+    DIR *folder = opendir(path);
+    const struct dirent *file;
+    for (uint64_t i = 0; folder && (file = readdir(folder)); i++) {
+        if (file->d_name[0] != '.' && (random >> i % 64 & 1)) {
+            const int torn = openat(dirfd(folder), file->d_name, O_WRONLY | O_NOFOLLOW);
+            if (torn >= 0) {
+                CHECK(ftruncate(torn, (off_t)(random >> 8) % 2000) == 0);
+                close(torn);
+            }
+        }
+    }
+    if (folder) {
+        closedir(folder);
+    }
+}
+
+static void forget_files(uint64_t random)
+{
+    char path[400], aside[450];
+    snprintf(path, sizeof path, "%s/data/open", nginx.folder);
+    snprintf(aside, sizeof aside, "%s/data/aside-%lx", nginx.folder, (unsigned long)random);
+    CHECK(rename(path, aside) == 0 && mkdir(path, 0700) == 0);
+}
+
+static void strike_nginx(uint64_t random)
+{
+    switch (random % 40) {
+    case 0:
+        nginx_stop(&nginx);
+        kilni_sleep_ns(random / 40 % 500 * NS_PER_MS);
+        CHECK(nginx_start_again(&nginx));
+        atomic_fetch_add(&shared->restarts, 1);
+        break;
+    case 1:
+        forget_files(random);
+        break;
+    case 2:
+    case 3:
+        tear_files(random);
+        break;
+    case 4:
+        kill(nginx.process, SIGSTOP);
+        kilni_sleep_ns(700 * NS_PER_MS);
+        kill(nginx.process, SIGCONT);
+        break;
+    default:
+        break;
+    }
+}
+
+static void calm_nginx_down(void)
+{
+}
+
+static const engine engines[] = {
+    {
+        .scheme = "redis",
+        .path = "",
+        .require = redis_require,
+        .start = start_redis,
+        .strike = strike_redis,
+        .calm_down = calm_redis_down,
+        .texts = {"HTTP/1.1 400 Bad Request\r\n\r\n", "$999999999999\r\n", "-LOADING not yet\r\n",
+                  "-NOPERM no\r\n", "$-1\r\n", "+OK\r\n", ":1\r\n", "$5\r\nwrong\r\n"},
+    },
+    {
+        .scheme = "http",
+        .path = "/open",
+        .require = nginx_require,
+        .start = start_nginx,
+        .strike = strike_nginx,
+        .calm_down = calm_nginx_down,
+        .texts = {"+OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n",
+                  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffff\r\n",
+                  "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
+                  "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+                  "HTTP/1.1 204 No Content\r\n\r\n",
+                  "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n",
+                  "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"},
+    },
+};
+#define ENGINE_COUNT (sizeof engines / sizeof engines[0])
 
 /* After a silence, machines leave the server alone for a while, so there are few silences. */
 static const fault faults[] = {
@@ -248,33 +359,27 @@ static void strike_answers(fault_proxy *proxy, uint64_t random)
 {
     const fault kind = faults[random % (sizeof faults / sizeof faults[0])];
     const size_t after = random >> 32 & 1 ? 0 : (random >> 33) % 60000;
-    fault_proxy_set(proxy, kind, after, texts[(random >> 16) % TEXT_COUNT]);
+    fault_proxy_set(proxy, kind, after, used->texts[(random >> 16) % TEXTS]);
     atomic_fetch_add(&shared->faults, kind != FAULT_NONE);
-}
-
-static void calm_down(redis_server *server, fault_proxy *proxy)
-{
-    fault_proxy_set(proxy, FAULT_NONE, 0, NULL);
-    redis_say(server, "CLIENT UNPAUSE");
-    redis_say(server, "CONFIG SET maxmemory 0");
 }
 
 static void run_servers_side(void)
 {
-    redis_server server;
     fault_proxy proxy;
-    if (!redis_start(&server, scratch, no_options)) {
+    const unsigned port = used->start();
+    if (port == 0) {
         _exit(1);
     }
-    fault_proxy_start(&proxy, server.port);
+    fault_proxy_start(&proxy, port);
     atomic_store(&shared->port, proxy.port);
     for (uint64_t i = 0; !atomic_load(&shared->is_to_end); i++) {
         const uint64_t random = scratch_mix(SEED + i);
         strike_answers(&proxy, random);
-        strike_server(&server, scratch_mix(random));
+        used->strike(scratch_mix(random));
         kilni_sleep_ns((50 + random % 400) * NS_PER_MS);
     }
-    calm_down(&server, &proxy);
+    fault_proxy_set(&proxy, FAULT_NONE, 0, NULL);
+    used->calm_down();
     atomic_store(&shared->is_calm, true);
     for (;;) {
         pause();
@@ -422,11 +527,14 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_storm, set_up, tear_down),
     };
-    if (count != 3) {
+    for (size_t i = 0; count == 4 && i < ENGINE_COUNT; i++) {
+        used = strcmp(arguments[2], engines[i].scheme) == 0 ? &engines[i] : used;
+    }
+    if (!used) {
         return 2;
     }
-    redis_require();
-    storm_ns = (uint64_t)atoi(arguments[2]) * NS_PER_S;
+    used->require();
+    storm_ns = (uint64_t)atoi(arguments[3]) * NS_PER_S;
     kilni_remote_set_library(arguments[1]);
     kilni_remote_set_runtime_folder("/nonexistent");
     print_message("seed %u\n", SEED);
