@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <kiln/journal.h>
 #include <kiln/store.h>
 
 #include "store/writer.h"
@@ -12,8 +13,8 @@
 #define DRAIN_NS 60000000000u
 
 static const bench_data *here;
-static kiln_store *store, *signed_store;
-static kilni_writer *writer;
+static kiln_store *store, *signed_store, *journal_store;
+static kilni_writer *writer, *journal_writer;
 
 static void make_key_file(const bench_data *data, char path[BENCH_PATH_SIZE])
 {
@@ -25,10 +26,13 @@ static void make_key_file(const bench_data *data, char path[BENCH_PATH_SIZE])
 }
 
 /* @key_file  NULL: entries are not signed */
-static kiln_store *open_store(const bench_data *data, const char *name, const char *key_file)
+static kiln_store *open_store(const bench_data *data, const char *name, uint32_t flags,
+                              const char *key_file)
 {
-    const kiln_store_params params = {
-        .struct_size = sizeof params, .max_bytes = KILN_UNLIMITED, .key_file = key_file};
+    const kiln_store_params params = {.struct_size = sizeof params,
+                                      .max_bytes = KILN_UNLIMITED,
+                                      .flags = flags,
+                                      .key_file = key_file};
     char path[BENCH_PATH_SIZE];
     kiln_store *opened = NULL;
     bench_make_folder(data, name, path);
@@ -41,18 +45,23 @@ static void open_kiln(const bench_data *data)
     here = data;
     char key_file[BENCH_PATH_SIZE];
     make_key_file(data, key_file);
-    store = open_store(data, BENCH_STORE, NULL);
-    signed_store = open_store(data, "signed", key_file);
+    store = open_store(data, BENCH_STORE, 0, NULL);
+    signed_store = open_store(data, "signed", 0, key_file);
+    journal_store = open_store(data, "journal", KILN_STORE_JOURNAL, NULL);
     for (size_t i = 0; i < data->count; i++) {
         bench_expect(kiln_store_put(store, data->entries[i]) == KILN_OK, "put");
         bench_expect(kiln_store_put(signed_store, data->entries[i]) == KILN_OK, "signed put");
     }
-    bench_expect(kilni_writer_new(store, KILN_UNLIMITED, &writer) == KILN_OK, "no writer");
+    bench_expect(kilni_writer_new(store, KILN_UNLIMITED, &writer) == KILN_OK &&
+                     kilni_writer_new(journal_store, KILN_UNLIMITED, &journal_writer) == KILN_OK,
+                 "no writer");
 }
 
 static void close_kiln(void)
 {
     kilni_writer_free(&writer, DRAIN_NS);
+    kilni_writer_free(&journal_writer, DRAIN_NS);
+    kiln_store_close(&journal_store);
     kiln_store_close(&store);
     kiln_store_close(&signed_store);
 }
@@ -111,6 +120,19 @@ static void run_lease(size_t index)
     kiln_lease_release(&lease);
 }
 
+/* Does what a hit adds for the journal. The thread itself writes the events to the file, as in a
+ * process with one thread. */
+static void run_note(size_t index)
+{
+    const kiln_journal_event event = {
+        .kind = KILN_JOURNAL_HIT,
+        .count = 1,
+        .digest = kiln_key_digest(here->keys[index]),
+        .load_ns = index,
+    };
+    kilni_writer_note(journal_writer, &event);
+}
+
 const bench_subject kiln_subjects[] = {
     {.name = "get", .is_repeated = true, .open = open_kiln, .run = run_get, .close = close_kiln},
     {.name = "absent", .run = run_absent},
@@ -118,5 +140,6 @@ const bench_subject kiln_subjects[] = {
     {.name = "put", .run = run_put},
     {.name = "hand over", .run = run_hand_over, .settle = settle_hand_over},
     {.name = "lease", .run = run_lease},
+    {.name = "note", .run = run_note},
     {.name = NULL},
 };

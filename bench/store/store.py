@@ -55,6 +55,7 @@ def judge(taken):
         one(f"put of {title} / bare write and rename", "put", "bare write", None, size)
         one(f"put of {title} / LMDB", "put", "LMDB put", None, size)
         one(f"put of {title} / SQLite", "put", "SQLite put", None, size)
+    one("event of a hit / get of 10 KB", "note", "get", 0.02, SIZES["10 KB"])
     one("lease taken and released / openat, lock and close", "lease", "bare lock", None,
         SIZES["10 KB"])
     return results

@@ -75,6 +75,9 @@ typedef struct kiln_config {
      * are KILN_ROOTS_TRUSTED_KEYS, and kiln/trusted-keys in the folder XDG_CONFIG_HOME or, if that
      * is not set, in .config in the folder HOME. Never NULL. */
     const kiln_store_credentials *credentials;
+    int journal; /* KILN_JOURNAL; 1 by default: the store keeps a journal (KILN_STORE_JOURNAL) */
+    const char *record; /* KILN_RECORD: a file to which each process appends the records that it
+                           also appends to the journal; NULL: none */
 } kiln_config;
 
 /* The path of root's file of trusted keys. */
@@ -94,7 +97,7 @@ typedef const char *(*kiln_lookup_fn)(void *user, const char *name);
 
 /* Selects variables, units and defaults. All profiles also read KILN_READONLY, KILN_DISABLE,
  * KILN_HELPER, KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_SIGNING_KEY_FILE, KILN_KEY_ENV,
- * KILN_LAST_MISS, and the variables of kiln_config.credentials. */
+ * KILN_LAST_MISS, KILN_JOURNAL, KILN_RECORD, and the variables of kiln_config.credentials. */
 typedef enum kiln_profile {
     KILN_PROFILE_KILN = 0, /* KILN_DIR, KILN_MAX_SIZE */
     /* SYCL_CACHE_…, SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD, SYCL_PROGRAM_…_OPTIONS */

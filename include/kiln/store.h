@@ -54,7 +54,10 @@ enum {
     /* The store keeps the last key that was not found, for kiln_store_get_last_miss. Contexts of
      * kiln/program.h record that key; kiln_store_get does not. */
     KILN_STORE_NOTE_MISSES = 16u,
-    KILN_STORE_NO_TRIM_AT_CLOSE = 32u /* closing does not remove entries that exceed age or size */
+    KILN_STORE_NO_TRIM_AT_CLOSE = 32u, /* closing does not remove entries that exceed age or size */
+    /* The store keeps a journal (kiln/journal.h) in its directory. Contexts of kiln/program.h write
+     * it; kiln_store_get and kiln_store_put do not. */
+    KILN_STORE_JOURNAL = 64u
 };
 
 /* The number of files of trusted keys: root's and the user's. */

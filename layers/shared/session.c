@@ -127,6 +127,7 @@ static void set_up(void)
         return;
     }
     kilni_writer_set_stats_file(writer, config->stats);
+    kilni_writer_set_record_file(writer, config->record);
     kilni_writer_spare_thread(writer);
     requests = (kilni_request_context){.memory = cache, .store = store, .writer = writer};
     atomic_store_explicit(&is_set_up, 1, memory_order_release);

@@ -72,6 +72,7 @@ static kiln_status show(kilni_config *config)
     shown->tool = config->tool;
     shown->trace = config->trace;
     shown->stats = config->stats;
+    shown->record = config->record;
     shown->key_file = config->key_file;
     shown->credentials = &config->credentials;
     const kiln_status status = list_strings(&config->key_variables, &shown->key_variables);
@@ -90,7 +91,8 @@ static void settle(kilni_config_reader *reader)
         reader->status = config->trace ? KILN_OK : KILN_E_NO_MEMORY;
     }
     config->store.flags = (config->shown.readonly ? KILN_STORE_READONLY : 0) |
-                          (config->shown.last_miss ? KILN_STORE_NOTE_MISSES : 0);
+                          (config->shown.last_miss ? KILN_STORE_NOTE_MISSES : 0) |
+                          (config->shown.journal ? KILN_STORE_JOURNAL : 0);
     config->store.key_file = config->key_file;
     config->credentials = (kiln_store_credentials){
         .struct_size = sizeof config->credentials,
@@ -151,6 +153,7 @@ void kiln_config_free(kiln_config **config)
     free(freed->dir);
     free(freed->trace);
     free(freed->stats);
+    free(freed->record);
     free(freed->tool);
     free(freed->key_file);
     free(freed->http_token_file);

@@ -564,15 +564,49 @@ static void abandon(flight *f, kiln_status status)
     }
 }
 
-static void finish(flight *f, kilni_request_result *ret_result)
+/* Notes what the request found or built, for the journal. Hits from memory are only counted. One
+ * build made the entries of all devices, so only one of the events has its count and its times. A
+ * hit has no names, because its entry and the event of its build have them. */
+static void note_events(const flight *f, kiln_status status)
 {
+    const bool is_hit = f->result.source == KILNI_FROM_STORE;
+    const bool is_build =
+        f->result.source == KILNI_FROM_BUILD || f->result.source == KILNI_FROM_PRIVATE_BUILD;
+    for (size_t i = 0; (is_hit || is_build) && i < f->slot_count; i++) {
+        const slot *noted = &f->slots[i];
+        const kiln_entry *entry = noted->entry ? noted->entry : noted->outdated;
+        const kiln_provenance known = kiln_entry_provenance(entry);
+        kiln_journal_event event = {
+            .kind = is_hit              ? KILN_JOURNAL_HIT
+                    : status == KILN_OK ? KILN_JOURNAL_BUILD
+                                        : KILN_JOURNAL_FAILURE,
+            .digest = kiln_key_digest(noted->key),
+            .store = f->result.store,
+            .kept = f->result.kept,
+            .device = is_hit ? "" : known.device,
+            .name = is_hit ? "" : known.name,
+        };
+        if (i == 0) {
+            event.count = 1;
+            event.build_ns = f->result.build_ns;
+            event.load_ns = f->result.load_ns;
+            event.wait_ns = f->result.wait_ns;
+            event.saved_ns = f->counted.saved_ns;
+        }
+        kilni_writer_note(f->context->writer, &event);
+    }
+}
+
+static void finish(flight *f, kiln_status status, kilni_request_result *ret_result)
+{
+    f->result.wait_ns += f->lease_wait_ns;
+    note_events(f, status);
     for (size_t i = 0; i < f->slot_count; i++) {
         kiln_ticket_abandon(&f->slots[i].ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
         kiln_lease_release(&f->slots[i].lease);
         kiln_entry_release(&f->slots[i].entry);
         kiln_entry_release(&f->slots[i].outdated);
     }
-    f->result.wait_ns += f->lease_wait_ns;
     f->counted.waits += f->result.waited ? 1 : 0;
     kilni_writer_count(f->context->writer, &f->counted);
     *ret_result = f->result;
@@ -586,7 +620,7 @@ static void abandon_on_exit(void *unfinished)
     abandon(f, KILN_E_IO);
     kiln_pin_release(&f->result.pin);
     kilni_request_result given_up;
-    finish(f, &given_up);
+    finish(f, KILN_E_IO, &given_up);
 }
 
 /* Entries that other processes have stored since the first look can be outdated too, because those
@@ -694,6 +728,6 @@ kiln_status kilni_request_run(const kilni_request_context *context, const kilni_
         kilni_error_set(error, status, f.error.system_error, "%s",
                         f.error.text[0] ? f.error.text : kiln_status_text(status));
     }
-    finish(&f, ret_result);
+    finish(&f, status, ret_result);
     return status;
 }

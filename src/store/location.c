@@ -16,7 +16,7 @@
 #define SECONDS_OF_A_DAY 86400u
 #define KNOWN_FLAGS                                                                                \
     (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
-     KILN_STORE_NOTE_MISSES | KILN_STORE_NO_TRIM_AT_CLOSE)
+     KILN_STORE_NOTE_MISSES | KILN_STORE_NO_TRIM_AT_CLOSE | KILN_STORE_JOURNAL)
 
 /* Copies the caller's struct. Its size can be that of an older or a newer version of the library.
  */

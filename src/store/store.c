@@ -558,6 +558,33 @@ kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key, int6
     return status;
 }
 
+/* ---- the journal ---- */
+
+bool kilni_store_has_journal(const kiln_store *store)
+{
+    return store && (store->options.flags & KILN_STORE_JOURNAL) && is_writable(store) &&
+           store->ops->journal_append;
+}
+
+kiln_status kilni_store_append_to_journal(kiln_store *store, const void *records, size_t size)
+{
+    return kilni_store_has_journal(store) ? store->ops->journal_append(store, records, size)
+                                          : KILN_E_UNSUPPORTED;
+}
+
+kiln_status kiln_store_each_journal_event(kiln_store *store, kiln_journal_fn visit, void *user,
+                                          kiln_journal_report *ret_report)
+{
+    if (!visit || (ret_report && !kilni_sized_struct_is_valid(ret_report))) {
+        return KILN_E_INVALID;
+    }
+    if (!store) {
+        return KILN_MISS;
+    }
+    return store->ops->journal_read ? store->ops->journal_read(store, visit, user, ret_report)
+                                    : KILN_E_UNSUPPORTED;
+}
+
 bool kilni_store_is_request(const kiln_key *key)
 {
     kiln_key_part first;

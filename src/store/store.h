@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <kiln/journal.h>
 #include <kiln/store.h>
 #include <kiln/store_tools.h>
 
@@ -132,6 +133,10 @@ typedef struct kilni_store_ops {
      * that kilni_last_miss_entry_of (store/last_miss.h) has made. */
     kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
     kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
+    /* Append whole records to the journal, and read it. Both are NULL if this store has none. */
+    kiln_status (*journal_append)(kiln_store *store, const void *records, size_t size);
+    kiln_status (*journal_read)(kiln_store *store, kiln_journal_fn visit, void *user,
+                                kiln_journal_report *ret_report);
     /* If the store is not asked at present, this operation returns the reason, and sets
      * @ret_wait_ns to the time until it is asked again. Otherwise returns NULL. If the operation
      * itself is NULL, the store is always asked. */
@@ -247,6 +252,13 @@ void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const
 /* Records a key that was not found, and the time, as the store's last miss. Does nothing if the
  * store's flags do not ask for this or the store is not writable. A failure does no harm. */
 void kilni_store_note_miss(kiln_store *store, const kiln_key *key);
+
+/* Returns true if the store keeps a journal: its flags ask for this, and it is writable. */
+bool kilni_store_has_journal(const kiln_store *store);
+
+/* Appends whole records (store/journal_record.h) to the store's journal. Does no harm if it fails.
+ * Returns KILN_OK; any error: later calls will probably fail, too. */
+kiln_status kilni_store_append_to_journal(kiln_store *store, const void *records, size_t size);
 
 /* Sets @ret_counts to the numbers of entries that this handle has put, found damaged and evicted
  * since the last call. Then resets these numbers. The store itself adds them to its totals. */

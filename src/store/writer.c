@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/writer.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,12 +16,16 @@
 #include "os/clock.h"
 #include "os/file_limit.h"
 #include "os/thread.h"
+#include "store/journal_file.h"
+#include "store/journal_record.h"
 #include "store/store.h"
 #include "store/totals.h"
 
 #define FLUSH_DELAY_NS 100000000u
 #define NS_PER_S 1000000000u
 #define LOCK_RETRY_NS 100000u
+/* The maximum size of the records that wait, which is also that of one write. */
+#define NOTED_BYTES 65536u
 
 /* Guards the queues and states of all writers. A thread holds this lock for a few instructions, or
  * while it starts a thread. It never holds the lock during I/O, or while it releases an entry or a
@@ -43,7 +49,9 @@ typedef struct queue_item {
 struct kilni_writer {
     kiln_store *store;
     uint64_t max_queued_bytes;
-    char *stats_path;
+    char *stats_path, *record_path;
+    bool has_journal;    /* of the store, or the file at record_path */
+    pid_t pid;           /* of the process that created the writer */
     unsigned generation; /* the fork_generation of the process that created the writer */
     bool spares_thread;
 
@@ -56,13 +64,18 @@ struct kilni_writer {
      * relaxed, since the mean is only an estimate. */
     _Atomic uint64_t builds, build_ns;
 
-    /* The lock writers_lock guards all following fields except the last two. */
+    /* What the hits have saved that were noted one by one. Relaxed. */
+    _Atomic uint64_t noted_saved_ns;
+
+    /* The lock writers_lock guards all following fields except the last five. */
     pthread_cond_t changed; /* one of the fields below has changed, or is_dirty was set */
     queue_item *first, *last;
     uint64_t queued_bytes; /* the size of the entries that wait or are being written */
     uint64_t flush_at_ns;  /* when to flush the counts; 0: no unflushed counts were seen */
     unsigned flushes_wanted, flushes_done;
     bool has_thread, has_to_stop;
+    unsigned char *noted; /* the records that wait; NULL: none */
+    size_t noted_bytes;
     bool is_busy;     /* a thread is working for this writer, without the lock */
     bool is_detached; /* the writer's thread will close it, at detached_until_ns at the latest */
     uint64_t detached_until_ns;
@@ -70,6 +83,10 @@ struct kilni_writer {
 
     /* Counts that could not be written yet. Only the thread that set is_busy accesses them. */
     kiln_stats for_store, for_file;
+    /* Hits from memory that are not noted yet; what all hits have saved, and how much of that was
+     * noted with hits from memory. */
+    uint64_t memory_hits, saved_ns, memory_saved_ns;
+    bool journal_failed, record_failed;
 };
 
 /* The writer that owns this thread; NULL: the thread belongs to no writer. */
@@ -164,6 +181,8 @@ static void flush_counts(kilni_writer *writer)
     kilni_stats_add(&writer->for_store, &counted);
     kilni_stats_add(&writer->for_file, &counted);
     kilni_stats_add(&writer->for_file, &counted_by_store);
+    writer->memory_hits += counted.hits_memory;
+    writer->saved_ns += counted.saved_ns;
     if (!kilni_stats_is_zero(&writer->for_store)) {
         kiln_status status = kiln_store_add_stats(writer->store, &writer->for_store);
         if (status == KILN_OK || status == KILN_E_READONLY) {
@@ -176,6 +195,46 @@ static void flush_counts(kilni_writer *writer)
                kiln_stats_add_to_file(writer->stats_path, &writer->for_file) == KILN_OK) {
         writer->for_file = (kiln_stats){0};
     }
+}
+
+/* ---- the journal ---- */
+
+static size_t encode(const kilni_writer *writer, kiln_journal_event event, unsigned char *record)
+{
+    event.time_ns = kilni_file_clock_ns();
+    event.pid = (uint32_t)writer->pid;
+    event.program = program_invocation_short_name;
+    return kilni_journal_encode(&event, record);
+}
+
+/* Called by the thread that set is_busy, without the lock. */
+static void append_records(kilni_writer *writer, const unsigned char *records, size_t size)
+{
+    if (!writer->journal_failed) {
+        writer->journal_failed =
+            kilni_store_append_to_journal(writer->store, records, size) != KILN_OK;
+    }
+    if (writer->record_path && !writer->record_failed) {
+        writer->record_failed =
+            kilni_journal_append(AT_FDCWD, writer->record_path, NULL, records, size) != KILN_OK;
+    }
+}
+
+/* Appends how often memory had what was requested. Called as append_records is. */
+static void append_memory_hits(kilni_writer *writer)
+{
+    if (!writer->has_journal || writer->memory_hits == 0) {
+        return;
+    }
+    unsigned char record[KILNI_JOURNAL_RECORD_MAX];
+    const uint64_t noted_ns = atomic_load_explicit(&writer->noted_saved_ns, memory_order_relaxed) +
+                              writer->memory_saved_ns;
+    const uint64_t left_ns = writer->saved_ns > noted_ns ? writer->saved_ns - noted_ns : 0;
+    const kiln_journal_event event = {
+        .kind = KILN_JOURNAL_MEMORY_HITS, .count = writer->memory_hits, .saved_ns = left_ns};
+    append_records(writer, record, encode(writer, event, record));
+    writer->memory_hits = 0;
+    writer->memory_saved_ns += left_ns;
 }
 
 /* ---- working: these functions hold writers_lock, and release it during the work ---- */
@@ -193,6 +252,19 @@ static void end_work(kilni_writer *writer)
     pthread_cond_broadcast(&writer->changed);
 }
 
+/* Appends the records that wait. */
+static void append_noted_locked(kilni_writer *writer)
+{
+    unsigned char *records = writer->noted;
+    const size_t size = writer->noted_bytes;
+    writer->noted = NULL;
+    writer->noted_bytes = 0;
+    begin_work(writer);
+    append_records(writer, records, size);
+    free(records);
+    end_work(writer);
+}
+
 static void flush_locked(kilni_writer *writer)
 {
     /* A caller of kilni_writer_drain waits for a flush that comes after everything that is queued.
@@ -200,8 +272,15 @@ static void flush_locked(kilni_writer *writer)
      * later one. */
     unsigned wanted = writer->first ? writer->flushes_done : writer->flushes_wanted;
     writer->flush_at_ns = 0;
+    const bool is_wanted = wanted != writer->flushes_done;
+    if (writer->noted) {
+        append_noted_locked(writer);
+    }
     begin_work(writer);
     flush_counts(writer);
+    if (is_wanted) {
+        append_memory_hits(writer);
+    }
     end_work(writer);
     writer->flushes_done = wanted;
 }
@@ -300,8 +379,14 @@ static void free_stopped(kilni_writer *writer)
         if (atomic_load_explicit(&writer->is_dirty, memory_order_acquire)) {
             flush_counts(writer);
         }
+        if (writer->noted) {
+            append_records(writer, writer->noted, writer->noted_bytes);
+        }
+        append_memory_hits(writer);
         pthread_cond_destroy(&writer->changed);
     }
+    free(writer->noted);
+    free(writer->record_path);
     free(writer->stats_path);
     free(writer);
 }
@@ -362,7 +447,9 @@ kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
         return KILN_E_NO_MEMORY;
     }
     writer->store = store;
+    writer->pid = getpid();
     writer->max_queued_bytes = max_queued_bytes;
+    writer->has_journal = kilni_store_has_journal(store);
     writer->generation = atomic_load_explicit(&fork_generation, memory_order_relaxed);
     *ret_writer = writer;
     return KILN_OK;
@@ -377,6 +464,47 @@ kiln_status kilni_writer_set_stats_file(kilni_writer *writer, const char *path)
     free(writer->stats_path);
     writer->stats_path = copy;
     return KILN_OK;
+}
+
+kiln_status kilni_writer_set_record_file(kilni_writer *writer, const char *path)
+{
+    char *copy = path ? strdup(path) : NULL;
+    if (path && !copy) {
+        return KILN_E_NO_MEMORY;
+    }
+    free(writer->record_path);
+    writer->record_path = copy;
+    writer->has_journal |= copy != NULL;
+    return KILN_OK;
+}
+
+/* Makes room for one more record. If a thread is already working for this writer, no room can be
+ * made, because this call must not wait. */
+static bool make_room_locked(kilni_writer *writer, size_t size)
+{
+    if (writer->noted && writer->noted_bytes + size > NOTED_BYTES && !writer->is_busy) {
+        append_noted_locked(writer);
+    }
+    if (!writer->noted) {
+        writer->noted = malloc(NOTED_BYTES);
+    }
+    return writer->noted && writer->noted_bytes + size <= NOTED_BYTES;
+}
+
+void kilni_writer_note(kilni_writer *writer, const kiln_journal_event *event)
+{
+    if (!writer->has_journal || is_forked(writer)) {
+        return;
+    }
+    unsigned char record[KILNI_JOURNAL_RECORD_MAX];
+    const size_t size = encode(writer, *event, record);
+    atomic_fetch_add_explicit(&writer->noted_saved_ns, event->saved_ns, memory_order_relaxed);
+    pthread_mutex_lock(&writers_lock);
+    if (make_room_locked(writer, size)) {
+        memcpy(writer->noted + writer->noted_bytes, record, size);
+        writer->noted_bytes += size;
+    }
+    pthread_mutex_unlock(&writers_lock);
 }
 
 static bool has_room_locked(const kilni_writer *writer, uint64_t bytes)

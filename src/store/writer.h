@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <kiln/journal.h>
 #include <kiln/stats.h>
 #include <kiln/store.h>
 
@@ -34,6 +35,11 @@ kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
  * called before the first put or count. @path is copied; NULL: none. Returns KILN_OK;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_writer_set_stats_file(kilni_writer *writer, const char *path);
+
+/* Names a file to which the writer appends all that it appends to the store's journal, whether or
+ * not the store has one. Must be called before the first note or count. @path is copied; NULL:
+ * none. Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_writer_set_record_file(kilni_writer *writer, const char *path);
 
 /* While the process has only one thread, makes that thread write the entries that it puts, and
  * starts no thread for them. Once a second thread has been started, each getc and malloc of the
@@ -65,6 +71,14 @@ void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
  * counts: puts, evicted entries, entries that this writer dropped, and damaged entries that
  * kiln_store_get reported. */
 void kilni_writer_count(kilni_writer *writer, const kiln_stats *delta);
+
+/* Adds an event to the journal. The event is appended when the counters are next written, together
+ * with all others; if too many wait, this call appends them. A caller notes all that it counts,
+ * except for hits from memory: the writer itself notes their number when it is drained. If the
+ * journal cannot be written once, nothing more is appended.
+ *
+ * @event  kind, count, digest, times, store, kept, device and name; the writer adds the rest */
+void kilni_writer_note(kilni_writer *writer, const kiln_journal_event *event);
 
 /* Returns the mean duration of the builds that were counted; 0: no build was counted. */
 uint64_t kilni_writer_mean_build_ns(const kilni_writer *writer);

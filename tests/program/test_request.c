@@ -239,6 +239,48 @@ static void test_the_last_miss_is_noted(void **state)
     }
 }
 
+static int collect_kind(void *user, const kiln_journal_event *event)
+{
+    char *kinds = user;
+    const size_t length = strlen(kinds);
+    assert_true(length < 14);
+    kinds[length] = (char)('0' + event->kind);
+    if (event->kind == KILN_JOURNAL_BUILD) {
+        assert_true(event->build_ns > 0);
+        assert_int_equal(event->store, KILN_MISS);
+        assert_int_equal(event->kept, KILN_OK);
+    }
+    if (event->kind == KILN_JOURNAL_FAILURE) {
+        assert_string_equal(event->device, "");
+    }
+    return 0;
+}
+
+/* Each build and each hit from the store is an event. Hits from memory are one event at the end. */
+static void test_a_journal_is_kept(void **state)
+{
+    fixture *f = *state;
+    for (int ending = KILNI_KEEP_ENTRIES; ending <= KILNI_KEEP_PROGRAM; ending++) {
+        environment at;
+        char kinds[16] = "", path[SCRATCH_DIRECTORY_SIZE + 16];
+        snprintf(path, sizeof path, "%s/journal", f->directory);
+        unlink(path);
+        assert_true(open_environment(&at, &f->device, ending, f->directory, KILN_STORE_JOURNAL));
+        kiln_store_remove(at.store, f->a);
+        request(&at, f->a, NULL, KILNI_FROM_BUILD);
+        request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+        request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+        kilni_writer_drain(at.writer, DRAIN_NS);
+        kiln_cache_clear(at.memory);
+        request(&at, f->a, NULL, KILNI_FROM_STORE);
+        kilni_writer_drain(at.writer, DRAIN_NS);
+        assert_int_equal(kiln_store_each_journal_event(at.store, collect_kind, kinds, NULL),
+                         KILN_OK);
+        assert_string_equal(kinds, "241");
+        close_environment(&at);
+    }
+}
+
 static void test_readonly_store(void **state)
 {
     fixture *f = *state;
@@ -789,6 +831,7 @@ int main(void)
         TEST(test_saved_time_is_counted),
         TEST(test_without_store),
         TEST(test_the_last_miss_is_noted),
+        TEST(test_a_journal_is_kept),
         TEST(test_readonly_store),
         TEST(test_expensive_capture_keeps_nothing),
         TEST(test_equal_keys),

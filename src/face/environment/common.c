@@ -106,13 +106,16 @@ void kilni_config_read_common(kilni_config_reader *reader)
     kilni_config *config = reader->config;
     kiln_config *shown = &config->shown;
     shown->helper = 1;
+    shown->journal = 1;
     kilni_config_read_switch(reader, "KILN_READONLY", &shown->readonly);
     kilni_config_read_switch(reader, "KILN_DISABLE", &shown->disabled);
     kilni_config_read_switch(reader, "KILN_HELPER", &shown->helper);
     kilni_config_read_switch(reader, "KILN_LAST_MISS", &shown->last_miss);
+    kilni_config_read_switch(reader, "KILN_JOURNAL", &shown->journal);
     kilni_config_read_text(reader, "KILN_TOOL", &config->tool);
     kilni_config_read_text(reader, "KILN_TRACE", &config->trace);
     kilni_config_read_text(reader, "KILN_STATS", &config->stats);
+    kilni_config_read_text(reader, "KILN_RECORD", &config->record);
     read_credentials(reader);
     read_key_file(reader);
     read_trusted_keys(reader);

@@ -19,7 +19,7 @@ typedef struct kilni_config {
     kiln_config shown;
 
     /* Common to all profiles. */
-    char *trace, *stats, *tool, *key_file; /* NULL if not set */
+    char *trace, *stats, *record, *tool, *key_file; /* NULL if not set */
     char *http_token_file, *redis_password, *secret_key_file;
     char *trusted_keys; /* the path of the user's file of trusted keys; NULL: unknown */
     char *aws_access_key_id, *aws_secret_access_key, *aws_session_token, *aws_credentials_file;

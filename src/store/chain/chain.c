@@ -451,6 +451,37 @@ static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
     return KILN_MISS;
 }
 
+/* ---- the journal, which is kept where the counters are ---- */
+
+static kiln_status chain_journal_append(kiln_store *store, const void *records, size_t size)
+{
+    kilni_chain *chain = chain_of(store);
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = takes_counters(tier) ? kilni_tier_peek(tier) : NULL;
+        if (asked) {
+            return kilni_store_append_to_journal(asked, records, size);
+        }
+    }
+    return KILN_E_IO;
+}
+
+static kiln_status chain_journal_read(kiln_store *store, kiln_journal_fn visit, void *user,
+                                      kiln_journal_report *ret_report)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_status status = KILN_MISS;
+    for (size_t i = 0; i < chain->count && status == KILN_MISS; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = has_totals(tier) ? kilni_tier_use(tier) : NULL;
+        if (asked && asked->ops->journal_read) {
+            status =
+                kilni_tier_note(tier, asked->ops->journal_read(asked, visit, user, ret_report));
+        }
+    }
+    return status;
+}
+
 /* ---- opening ---- */
 
 static void chain_close(kiln_store *store)
@@ -487,6 +518,8 @@ static const kilni_store_ops chain_ops = {
     .trim = chain_trim,
     .note_miss = chain_note_miss,
     .last_miss = chain_last_miss,
+    .journal_append = chain_journal_append,
+    .journal_read = chain_journal_read,
     .each_tier = kilni_chain_each_tier,
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "os/os.h"
+#include "store/journal_file.h"
 #include "store/last_miss.h"
 
 static void free_dir(kilni_dir *dir)
@@ -39,6 +40,19 @@ static kiln_status dir_last_miss(kiln_store *store, kiln_entry **ret_miss)
 {
     return kilni_last_miss_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED,
                                 store->signing_key, ret_miss);
+}
+
+static kiln_status dir_journal_append(kiln_store *store, const void *records, size_t size)
+{
+    return kilni_journal_append(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_JOURNAL,
+                                KILNI_DIR_OLD_JOURNAL, records, size);
+}
+
+static kiln_status dir_journal_read(kiln_store *store, kiln_journal_fn visit, void *user,
+                                    kiln_journal_report *ret_report)
+{
+    return kilni_journal_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_JOURNAL,
+                              KILNI_DIR_OLD_JOURNAL, visit, user, ret_report);
 }
 
 static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_key *key)
@@ -104,6 +118,8 @@ static const kilni_store_ops dir_ops = {
     .trim = kilni_dir_trim,
     .note_miss = dir_note_miss,
     .last_miss = dir_last_miss,
+    .journal_append = dir_journal_append,
+    .journal_read = dir_journal_read,
 };
 
 static const kilni_dir_layout *const layouts[] = {

@@ -342,6 +342,24 @@ static const char *policy_name(uint32_t policy)
     return names[policy];
 }
 
+static void test_a_journal_is_kept_unless_switched_off(void **state)
+{
+    (void)state;
+    kiln_store_params store = {.struct_size = sizeof store};
+    kiln_config *config = CONFIG({"KILN_DIR", "/a"});
+    assert_int_equal(config->journal, 1);
+    assert_null(config->record);
+    assert_int_equal(kiln_config_get_store(config, &store), KILN_OK);
+    assert_true(store.flags & KILN_STORE_JOURNAL);
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_DIR", "/a"}, {"KILN_JOURNAL", "0"}, {"KILN_RECORD", "/b"});
+    assert_int_equal(config->journal, 0);
+    assert_string_equal(config->record, "/b");
+    assert_int_equal(kiln_config_get_store(config, &store), KILN_OK);
+    assert_false(store.flags & KILN_STORE_JOURNAL);
+    kiln_config_free(&config);
+}
+
 /* Writes to @text how a store is opened: "LOCATION of SIZE, kiln cost", or "none, …". */
 static void describe_store(const kiln_config *config, char *text, size_t size)
 {
@@ -858,6 +876,7 @@ int main(void)
         cmocka_unit_test(test_a_switch_is_0_or_1),
         cmocka_unit_test(test_the_helper_is_on_unless_switched_off),
         cmocka_unit_test(test_last_miss_is_kept_on_request),
+        cmocka_unit_test(test_a_journal_is_kept_unless_switched_off),
         cmocka_unit_test(test_key_file_is_passed_on_unchanged),
         cmocka_unit_test(test_credentials),
         cmocka_unit_test(test_wrong_names_are_warned_about_and_ignored),

@@ -155,6 +155,7 @@ static const char *const known_variables[] = {
     "KILN_HELPER",
     "KILN_TOOL",
     "KILN_LAST_MISS",
+    "KILN_JOURNAL",
     "KILN_SIGNING_KEY_FILE",
     "KILN_KEY_FILE",
     "KILN_HTTP_TOKEN_FILE",
