@@ -4,8 +4,8 @@
  *
  *   make_entry DIR put|miss [OPTION=VALUE…] -- [PART=VALUE…]
  *
- * Options: name, cost (ns), created (Unix seconds), size (of the payload), answers, key-file. If
- * a part's name ends with '@', its value is the name of a file. Prints the digest.
+ * Options: name, device, cost (ns), created (Unix seconds), size (of the payload), answers,
+ * key-file. If a part's name ends with '@', its value is the name of a file. Prints the digest.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #include "store/store.h"
 
 struct wanted {
-    const char *name, *answers, *key_file;
+    const char *name, *device, *answers, *key_file;
     uint64_t cost_ns, size;
     int64_t created_s;
     kiln_key_builder *builder;
@@ -59,6 +59,8 @@ static void take_option(struct wanted *wanted, const char *name, const char *val
 {
     if (strcmp(name, "name") == 0) {
         wanted->name = value;
+    } else if (strcmp(name, "device") == 0) {
+        wanted->device = value;
     } else if (strcmp(name, "answers") == 0) {
         wanted->answers = value;
     } else if (strcmp(name, "key-file") == 0) {
@@ -87,7 +89,7 @@ static void put(kiln_store *store, const kiln_key *key, const struct wanted *wan
         .kind = KILN_ENTRY_PROGRAM,
         .provenance = {.struct_size = sizeof params.provenance,
                        .tool = "make_entry",
-                       .device = "a device",
+                       .device = wanted->device,
                        .name = wanted->name,
                        .build_ns = wanted->cost_ns,
                        .created_s = wanted->created_s},
@@ -102,7 +104,7 @@ static void put(kiln_store *store, const kiln_key *key, const struct wanted *wan
 
 int main(int argc, char **argv)
 {
-    struct wanted wanted = {.name = "", .created_s = 1700000000};
+    struct wanted wanted = {.name = "", .device = "a device", .created_s = 1700000000};
     bool are_parts = false;
     if (argc < 3) {
         return 2;

@@ -21,6 +21,7 @@ typedef struct tool_command {
 static const tool_command commands[] = {
     {"run", "run a program with its builds cached", cmd_run, true},
     {"stats", "show what caching has saved so far", cmd_stats, false},
+    {"report", "write a page about what caching has saved", cmd_report, false},
     {"ls", "list the entries", cmd_ls, false},
     {"show", "show one entry", cmd_show, false},
     {"why", "explain why a build was not found", cmd_why, false},

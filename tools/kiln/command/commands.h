@@ -11,6 +11,7 @@ int cmd_ls(int argc, char **argv);
 int cmd_show(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_why(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_trim(int argc, char **argv);
 int cmd_clear(int argc, char **argv);

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kiln report, on journals that the test writes."""
+
+import html.parser
+import os
+import subprocess
+import time
+
+import cli
+
+HIT, BUILD, FAILURE, MEMORY_HITS = 1, 2, 3, 4
+MISS, CORRUPT = 1, -4
+DEVICE = "Test Platform / Test Device / 1.2.3"
+HOSTILE = "</title></svg><script>alert(1)</script>&\"'\x1b[31m\u202e<img src=http://x>"
+VOID = {"meta", "br", "rect", "line"}
+
+
+class Page(html.parser.HTMLParser):
+    """Collects the elements and the text of a page, and checks that elements are nested."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.text = [], [], ""
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+class JournalTest(cli.CliTest):
+    def journal(self, *events, file=None):
+        """Appends events: (kind, digest, time, build ms, saved ms, status, program, device, name).
+        """
+        tool = os.path.join(os.path.dirname(cli.MAKE_CACHE), "make_journal")
+        os.makedirs(self.cache, mode=0o700, exist_ok=True)
+        lines = "".join("\t".join(str(field) for field in event) + "\n" for event in events)
+        subprocess.run([tool, file or os.path.join(self.cache, "journal")], check=True,
+                       input=lines.encode("utf-8", "surrogateescape"))
+
+    def page(self, *arguments):
+        return self.kiln("report", *arguments).stdout.decode()
+
+    def hostile_page(self):
+        now = int(time.time())
+        digest = self.make_entry("put", f"options={HOSTILE}", name=HOSTILE, created=now)
+        self.journal((BUILD, digest, now, 500, 0, MISS, HOSTILE, HOSTILE + " / a / b", HOSTILE),
+                     (HIT, digest, now, 0, 9, 0, HOSTILE + "\udcff", "", ""))
+        return self.page()
+
+
+class ReportTest(JournalTest):
+    def cause(self, digest):
+        misses = self.kiln_json("report")["misses"]
+        return [miss["cause"] for miss in misses if miss["digest"] == digest][0]
+
+    def test_an_empty_cache_has_a_page(self):
+        self.make("entries")
+        text = Page(self.page()).text
+        self.assertIn("no events in this period", text)
+        self.assertIn("3 entries", text)
+        self.assertIsNone(self.kiln_json("report")["hit_rate"])
+
+    def test_sums(self):
+        day = 86400
+        now = int(time.time())
+        a, b = "a" * 32, "b" * 32
+        self.journal((BUILD, a, now - 2 * day, 500, 0, MISS, "app", DEVICE, "saxpy"),
+                     (HIT, a, now - day, 0, 480, 0, "app", "", ""),
+                     (HIT, a, now, 0, 490, 0, "other", "", ""),
+                     (FAILURE, b, now, 20, 0, MISS, "app", "NVRTC 13.0 sm_90", "broken"),
+                     (MEMORY_HITS, "", now, 0, 7, 0, "other", "", ""))
+        report = self.kiln_json("report")
+        self.assertEqual(report["total"], {
+            "hits": 2, "memory_hits": 1, "builds": 1, "failures": 1, "saved_ns": 977000000,
+            "lost_ns": 520000000})
+        self.assertAlmostEqual(report["hit_rate"], 3 / 5)
+        self.assertEqual([day["hits"] for day in report["days"]], [0, 1, 1])
+        self.assertEqual([(one["label"], one["saved_ns"]) for one in report["programs"]],
+                         [("app", 480000000), ("other", 497000000)])
+        self.assertEqual({one["label"]: one["saved_ns"] for one in report["devices"]},
+                         {"Test Platform / Test Device": 970000000, "NVRTC 13.0 sm_90": 0})
+        self.assertEqual({one["label"] for one in report["drivers"]},
+                         {"Test Platform / 1.2.3", "NVRTC 13.0"})
+        self.assertEqual([miss["name"] for miss in report["misses"]], ["saxpy", "broken"])
+        self.assertEqual(report["journal"]["events"], 5)
+        self.assertEqual(report["journal"]["damaged"], 0)
+
+        last = self.kiln_json("report", "--since", "12h")
+        self.assertEqual((last["total"]["hits"], last["total"]["builds"]), (1, 0))
+        self.assertEqual(len(last["days"]), 1)
+        date = time.strftime("%Y-%m-%d", time.gmtime(now + day))
+        self.assertEqual(self.kiln_json("report", "--since", date)["total"]["hits"], 0)
+        for wrong in "yesterday", "7", "7w", "2031-13-01", "-1d":
+            self.assertIn(b"--since", self.kiln("report", f"--since={wrong}", expect=2).stderr)
+
+    def test_damage_is_counted(self):
+        now = int(time.time())
+        event = (HIT, "a" * 32, now, 0, 1, 0, "app", "", "")
+        self.journal(event)
+        with open(os.path.join(self.cache, "journal"), "ab") as file:
+            file.write(b"foreign bytes")
+        self.journal(event)
+        report = self.kiln_json("report")
+        self.assertEqual((report["total"]["hits"], report["journal"]["damaged"]), (2, 1))
+        self.assertIn("1 damaged", Page(self.page()).text)
+
+    def test_causes(self):
+        now = int(time.time())
+        first = self.make_entry("put", "platform=P", "options=-O2", name="saxpy", created=now - 90)
+        second = self.make_entry("put", "platform=P", "options=-O3", name="saxpy", created=now - 50)
+        failed, damaged, gone = "c" * 32, "d" * 32, "e" * 32
+        device = "a device"
+        self.journal((BUILD, first, now - 90, 500, 0, MISS, "app", device, "saxpy"),
+                     (BUILD, second, now - 50, 400, 0, MISS, "app", "", ""),
+                     (FAILURE, failed, now, 300, 0, MISS, "app", "", ""),
+                     (BUILD, damaged, now, 200, 0, CORRUPT, "app", device, "x"),
+                     (BUILD, gone, now - 10, 100, 0, MISS, "app", device, "y"),
+                     (BUILD, gone, now, 100, 0, MISS, "app", device, "y"))
+        self.assertEqual(self.cause(first), "the first build for this device")
+        self.assertEqual(self.cause(second), 'options: "-O3", before "-O2"')
+        self.assertIn("failed", self.cause(failed))
+        self.assertIn("was not used", self.cause(damaged))
+        self.assertIn("was stored before", self.cause(gone))
+        # The entry has the names that the journal lacks.
+        named = [miss for miss in self.kiln_json("report")["misses"] if miss["digest"] == second][0]
+        self.assertEqual((named["device"], named["name"]), (device, "saxpy"))
+
+    def test_names_are_text(self):
+        page = Page(self.hostile_page())
+        tags = {tag for tag, _ in page.elements}
+        self.assertFalse(tags & {"script", "img", "iframe", "object", "link", "a"}, tags)
+        for _, attributes in page.elements:
+            for name, value in attributes.items():
+                self.assertNotIn("alert", value or "")
+                self.assertFalse(name.startswith("on") or name in ("href", "src"), name)
+        self.assertIn("<script>alert(1)</script>", page.text)
+        self.assertNotRegex(page.text, "[\x00-\x09\x0b-\x1f\u202e]")
+        policy = [attributes["content"] for tag, attributes in page.elements
+                  if attributes.get("http-equiv") == "Content-Security-Policy"]
+        self.assertEqual(policy, ["default-src 'none'; style-src 'unsafe-inline'"])
+
+    def test_output_file(self):
+        self.make("entries")
+        path = os.path.join(self.scratch, "report.html")
+        self.assertEqual(self.kiln("report", "--output", path).stdout, b"")
+        with open(path, encoding="utf-8") as file:
+            self.assertIn("<h1>Kiln report</h1>", file.read())
+
+    def test_others_cannot_supply_a_journal(self):
+        self.make("entries")
+        self.journal((HIT, "a" * 32, int(time.time()), 0, 1, 0, "app", "", ""))
+        os.chmod(os.path.join(self.cache, "journal"), 0o644)
+        result = self.kiln("report", expect=3)
+        self.assertIn(b"journal", result.stderr)
+
+
+if __name__ == "__main__":
+    cli.main()
