@@ -25,10 +25,11 @@
 #include "../text/output.h"
 #include "child.h"
 #include "run_counters.h"
+#include "run_record.h"
 
 static const char usage[] =
     "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--json]\n"
-    "                [--no-nvrtc] [--] APP [ARGUMENTS]\n"
+    "                [--expect-warm] [--record FILE] [--no-nvrtc] [--] APP [ARGUMENTS]\n"
     "\n"
     "Runs a program with its OpenCL builds and its NVRTC compilations cached.\n"
     "\n"
@@ -37,6 +38,8 @@ static const char usage[] =
     "  --trace FILE     write a line for each requested build; - for stderr\n"
     "  --summary        at the end, print one line on stderr: what this run saved\n"
     "  --json           print the summary as a JSON object; implies --summary\n"
+    "  --expect-warm    list what was built, on stderr; if anything was, exit with 3\n"
+    "  --record FILE    list the entries that were used in this file, for --only\n"
     "  --no-nvrtc       cache OpenCL builds only, and leave LD_AUDIT alone\n";
 
 /* Bytes of thread-local memory for the libraries that a program starts with. Each thread's stack
@@ -188,14 +191,24 @@ static void print_summary(const kiln_stats *stats, const command_line *line)
     }
 }
 
-static int run_with_summary(const command_line *line)
+/* What the user wants to know at the end of a run. */
+typedef struct run_wishes {
+    bool summary, expects_warm;
+    const char *record; /* a file; NULL: none */
+} run_wishes;
+
+static int run_and_report(const command_line *line, const run_wishes *wishes)
 {
     const char *outer = getenv("KILN_STATS");
     owned char *outer_file = outer == NULL || outer[0] == '\0' ? NULL : must(strdup(outer));
+    const bool records = wishes->expects_warm || wishes->record != NULL;
     counters_file run_counters;
     if (run_counters_open(&run_counters) != 0) {
         complain("no summary: can't create a folder for temporary files: %s", strerror(errno));
-        return program_replace(line->operands);
+        return records ? EXIT_IO : program_replace(line->operands);
+    }
+    if (records) {
+        run_record_open(run_counters.folder);
     }
     int wait_status = 0;
     int exit_code = program_run(line->operands, &wait_status);
@@ -204,22 +217,37 @@ static int run_with_summary(const command_line *line)
      * program did. */
     signal(SIGPIPE, SIG_IGN);
     kiln_stats stats;
+    bool has_built = false;
+    int record_exit_code = EXIT_OK;
+    if (records) {
+        record_exit_code = run_record_close(exit_code == EXIT_OK ? wishes->record : NULL,
+                                            wishes->expects_warm, &has_built);
+    }
     run_counters_close(&run_counters, outer_file, &stats);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    print_summary(&stats, line);
-    return program_repeat_end(wait_status);
+    if (wishes->summary) {
+        print_summary(&stats, line);
+    }
+    const int program_exit_code = program_repeat_end(wait_status);
+    if (program_exit_code != EXIT_OK) {
+        return program_exit_code;
+    }
+    has_built |= stats.builds > 0;
+    return wishes->expects_warm && has_built ? EXIT_BUILT : record_exit_code;
 }
 
 int cmd_run(int argc, char **argv)
 {
-    bool summary = false;
+    run_wishes wishes = {0};
     bool without_nvrtc = false;
     const char *trace = NULL;
     command_line line = {
         .usage = usage,
-        .options = {{.name = "summary", .flag = &summary},
+        .options = {{.name = "summary", .flag = &wishes.summary},
+                    {.name = "expect-warm", .flag = &wishes.expects_warm},
+                    {.name = "record", .text = &wishes.record},
                     {.name = "trace", .text = &trace},
                     {.name = "no-nvrtc", .flag = &without_nvrtc}},
         .operands_min = 1,
@@ -236,11 +264,19 @@ int cmd_run(int argc, char **argv)
     if (trace != NULL) {
         set_trace(trace);
     }
-    if (!is_disabled()) {
+    if (is_disabled()) {
+        if (wishes.expects_warm || wishes.record != NULL) {
+            complain("KILN_DISABLE is set: nothing would be recorded");
+            return EXIT_CONFIGURATION;
+        }
+    } else {
         set_opencl_layer();
         if (!without_nvrtc) {
             set_nvrtc_layer();
         }
     }
-    return summary || line.json ? run_with_summary(&line) : program_replace(line.operands);
+    wishes.summary |= line.json;
+    return wishes.summary || wishes.expects_warm || wishes.record != NULL
+               ? run_and_report(&line, &wishes)
+               : program_replace(line.operands);
 }

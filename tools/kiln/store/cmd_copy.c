@@ -6,8 +6,8 @@
 #include "transfer.h"
 
 static const char usage[] =
-    "Usage: kiln copy [--device TEXT] [--name TEXT] [--trust] [--key-file FILE] [--json]\n"
-    "                 FROM TO [DIGEST-PREFIX...]\n"
+    "Usage: kiln copy [--device TEXT] [--name TEXT] [--only FILE] [--trust] [--key-file FILE]\n"
+    "                 [--json] FROM TO [DIGEST-PREFIX...]\n"
     "\n"
     "Copies entries from one store into another. Each is a directory, the URL of a server, or a\n"
     "chain; FROM may also be pack:FILE. Entries that TO already has are not copied again, so\n"
@@ -16,6 +16,7 @@ static const char usage[] =
     "\n"
     "  --device TEXT    only entries whose device contains this text, in upper or lower case\n"
     "  --name TEXT      only entries whose name contains this text, in upper or lower case\n"
+    "  --only FILE      only the entries that 'kiln run --record FILE' has listed\n"
     "  --trust          copy entries that nothing authenticates, because you know who wrote them\n"
     "  --key-file FILE  the file with the signing key of both stores\n"
     "  --json           one JSON object\n";
@@ -38,6 +39,7 @@ int cmd_copy(int argc, char **argv)
         .usage = usage,
         .options = {{.name = "device", .text = &filter.device},
                     {.name = "name", .text = &filter.name},
+                    {.name = "only", .text = &filter.only},
                     {.name = "trust", .flag = &trust}},
         .operands_min = 2,
         .operands_max = -1,

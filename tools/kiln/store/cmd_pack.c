@@ -17,8 +17,8 @@
 #include "walk.h"
 
 static const char usage[] =
-    "Usage: kiln pack [--dir DIR] [--device TEXT] [--name TEXT] [--strip-keys] [--key-file FILE]\n"
-    "                 [--json] OUT [DIGEST-PREFIX...]\n"
+    "Usage: kiln pack [--dir DIR] [--device TEXT] [--name TEXT] [--only FILE] [--strip-keys]\n"
+    "                 [--key-file FILE] [--json] OUT [DIGEST-PREFIX...]\n"
     "\n"
     "Writes entries to one file that never changes, which can be shipped with an application and\n"
     "used as pack:OUT. Without filters, writes all entries. A prefix selects all entries that it\n"
@@ -27,6 +27,7 @@ static const char usage[] =
     "  --dir DIR        the cache directory\n"
     "  --device TEXT    only entries whose device contains this text, in upper or lower case\n"
     "  --name TEXT      only entries whose name contains this text, in upper or lower case\n"
+    "  --only FILE      only the entries that 'kiln run --record FILE' has listed\n"
     "  --strip-keys     store digests instead of sources and other long parts of keys\n"
     "  --key-file FILE  sign the entries with the key in this file; default: the cache's\n"
     "  --json           one JSON object\n";
@@ -132,6 +133,7 @@ int cmd_pack(int argc, char **argv)
         .usage = usage,
         .options = {{.name = "device", .text = &packing.filter.device},
                     {.name = "name", .text = &packing.filter.name},
+                    {.name = "only", .text = &packing.filter.only},
                     {.name = "strip-keys", .flag = &strip_keys},
                     {.name = "key-file", .text = &key_file}},
         .operands_min = 1,

@@ -11,8 +11,8 @@
 #include "transfer.h"
 
 static const char pull_usage[] =
-    "Usage: kiln pull [--dir DIR] [--device TEXT] [--name TEXT] [--trust] [--key-file FILE]\n"
-    "                 [--json] [FROM]\n"
+    "Usage: kiln pull [--dir DIR] [--device TEXT] [--name TEXT] [--only FILE] [--trust]\n"
+    "                 [--key-file FILE] [--json] [FROM]\n"
     "\n"
     "Copies the entries that fit the OpenCL drivers and devices found here, and those that belong\n"
     "to no OpenCL driver, into the first store of a chain. Entries that are already there are\n"
@@ -22,12 +22,14 @@ static const char pull_usage[] =
     "  --dir DIR        the chain, or one directory\n"
     "  --device TEXT    only entries whose device contains this text, in upper or lower case\n"
     "  --name TEXT      only entries whose name contains this text, in upper or lower case\n"
+    "  --only FILE      only the entries that 'kiln run --record FILE' has listed\n"
     "  --trust          copy entries that nothing authenticates, because you know who wrote them\n"
     "  --key-file FILE  the file with the signing key\n"
     "  --json           one JSON object\n";
 
 static const char push_usage[] =
-    "Usage: kiln push [--dir DIR] [--device TEXT] [--name TEXT] [--key-file FILE] [--json] [TO]\n"
+    "Usage: kiln push [--dir DIR] [--device TEXT] [--name TEXT] [--only FILE]\n"
+    "                 [--key-file FILE] [--json] [TO]\n"
     "\n"
     "Copies the entries that fit the OpenCL drivers and devices found here, and those that belong\n"
     "to no OpenCL driver, out of the first store of a chain. Entries that are already there are\n"
@@ -37,6 +39,7 @@ static const char push_usage[] =
     "  --dir DIR        the chain, or one directory\n"
     "  --device TEXT    only entries whose device contains this text, in upper or lower case\n"
     "  --name TEXT      only entries whose name contains this text, in upper or lower case\n"
+    "  --only FILE      only the entries that 'kiln run --record FILE' has listed\n"
     "  --key-file FILE  the file with the signing key\n"
     "  --json           one JSON object\n";
 
@@ -73,15 +76,18 @@ int cmd_pull(int argc, char **argv)
         .usage = pull_usage,
         .options = {{.name = "device", .text = &filter.device},
                     {.name = "name", .text = &filter.name},
+                    {.name = "only", .text = &filter.only},
                     {.name = "trust", .flag = &trust}},
         .operands_max = 1,
     };
     options_read(&line, argc, argv);
+    entry_filter_read(&filter, line.operands + line.operand_count);
     const transfer_terms terms = {
         .filter = &filter, .only_fitting = true, .trusts = trust, .json = line.json};
     store_pair pair = find_stores(&line, argv[0]);
     const int exit_code = transfer_run(pair.others, pair.own, &terms);
     store_pair_done(&pair);
+    entry_filter_done(&filter);
     return exit_code;
 }
 
@@ -91,13 +97,16 @@ int cmd_push(int argc, char **argv)
     command_line line = {
         .usage = push_usage,
         .options = {{.name = "device", .text = &filter.device},
-                    {.name = "name", .text = &filter.name}},
+                    {.name = "name", .text = &filter.name},
+                    {.name = "only", .text = &filter.only}},
         .operands_max = 1,
     };
     options_read(&line, argc, argv);
+    entry_filter_read(&filter, line.operands + line.operand_count);
     const transfer_terms terms = {.filter = &filter, .only_fitting = true, .json = line.json};
     store_pair pair = find_stores(&line, argv[0]);
     const int exit_code = transfer_run(pair.own, pair.others, &terms);
     store_pair_done(&pair);
+    entry_filter_done(&filter);
     return exit_code;
 }

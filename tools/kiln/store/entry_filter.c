@@ -1,11 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "entry_filter.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../text/exit_code.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+
+/* Reads a file with a digest at the beginning of each line. */
+static void read_only_file(entry_filter *filter)
+{
+    FILE *file = fopen(filter->only, "re");
+    char *line = NULL;
+    size_t size = 0, capacity = filter->prefix_count;
+    const size_t before = filter->prefix_count;
+    if (file == NULL) {
+        complain("%s: %s", filter->only, strerror(errno));
+        end_tool(EXIT_IO);
+    }
+    while (getline(&line, &size, file) >= 0) {
+        line[strcspn(line, " \n")] = '\0';
+        filter->prefixes = array_grown(filter->prefixes, filter->prefix_count, &capacity,
+                                       sizeof *filter->prefixes);
+        filter->prefixes[filter->prefix_count++] = digest_prefix_parse(line);
+    }
+    const bool has_failed = ferror(file);
+    free(line);
+    fclose(file);
+    if (has_failed || filter->prefix_count == before) {
+        complain("%s %s", filter->only, has_failed ? "can't be read" : "lists no entry");
+        end_tool(has_failed ? EXIT_IO : EXIT_NOTHING_FOUND);
+    }
+}
 
 void entry_filter_read(entry_filter *filter, char **operands)
 {
@@ -14,11 +43,14 @@ void entry_filter_read(entry_filter *filter, char **operands)
         count++;
     }
     filter->prefixes = must(calloc(count + 1, sizeof *filter->prefixes));
-    filter->matches = must(calloc(count + 1, sizeof *filter->matches));
     for (; filter->prefix_count < count; filter->prefix_count++) {
         filter->prefixes[filter->prefix_count] =
             digest_prefix_parse(operands[filter->prefix_count]);
     }
+    if (filter->only != NULL) {
+        read_only_file(filter);
+    }
+    filter->matches = must(calloc(filter->prefix_count + 1, sizeof *filter->matches));
 }
 
 static bool holds(const char *text, const char *wanted)
