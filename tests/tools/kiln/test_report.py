@@ -4,6 +4,8 @@
 
 import html.parser
 import os
+import re
+import shutil
 import subprocess
 import time
 
@@ -167,6 +169,73 @@ class ReportTest(JournalTest):
         os.chmod(os.path.join(self.cache, "journal"), 0o644)
         result = self.kiln("report", expect=3)
         self.assertIn(b"journal", result.stderr)
+
+
+# Prometheus's text format, line by line.
+HELP = re.compile(r"# HELP (kiln_[a-z_]+) [ -~]+")
+TYPE = re.compile(r"# TYPE (kiln_[a-z_]+) (counter|gauge)")
+SAMPLE = re.compile(r'(kiln_[a-z_]+)(?:\{([a-z]+)="((?:[^"\\\n]|\\[\\"n])*)"\})? ([0-9]+(?:\.[0-9]+)?)')
+ESCAPE = re.compile(r"\\(.)")
+
+
+class PrometheusTest(JournalTest):
+    def metrics(self, *arguments):
+        """Parses the output strictly; returns values by name, label and value of the label."""
+        output = self.kiln("stats", "--prometheus", *arguments).stdout.decode()
+        self.assertTrue(output.endswith("\n"))
+        if shutil.which("promtool"):
+            subprocess.run(["promtool", "check", "metrics"], input=output.encode(), check=True,
+                           stdout=subprocess.DEVNULL)
+        metrics, kinds, lines = {}, {}, iter(output.splitlines())
+        for line in lines:
+            if line.startswith("#"):
+                current = HELP.fullmatch(line)[1]
+                kind = TYPE.fullmatch(next(lines))
+                self.assertEqual(kind[1], current)
+                self.assertNotIn(current, kinds)
+                self.assertEqual(kind[2] == "counter", current.endswith("_total"))
+                kinds[current] = kind[2]
+                continue
+            name, label, value, number = SAMPLE.fullmatch(line).groups()
+            self.assertEqual(name, current)
+            where = (name, label, ESCAPE.sub(r"\1", value or ""))
+            self.assertNotIn(where, metrics)
+            metrics[where] = float(number)
+        return metrics
+
+    def test_counters(self):
+        self.make("entries")
+        metrics = self.metrics()
+        self.assertEqual(metrics["kiln_entries", None, ""], 3)
+        self.assertEqual(metrics["kiln_hits_store_total", None, ""], 3)
+        self.assertEqual(metrics["kiln_saved_seconds_total", None, ""], 2.31)
+        self.assertEqual(metrics["kiln_journal_events", None, ""], 0)
+        self.kiln("stats", "--json", "--prometheus", expect=2)
+
+    def test_names_are_values(self):
+        self.hostile_page()
+        metrics = self.metrics()
+        shown = HOSTILE.replace("\x1b", "\\u001b").replace("\u202e", "\\u202e")
+        self.assertEqual(metrics["kiln_journal_program_builds", "program", shown], 1)
+        self.assertEqual(metrics["kiln_journal_device_hits", "device", shown + " / a"], 1)
+
+    def test_values_are_bounded(self):
+        now = int(time.time())
+        self.journal(*((HIT, f"{i:032x}", now, 0, 1000 - i, 0, name, "", "")
+                       for i, name in enumerate(["other", ""] + [f"app {i}" for i in range(120)])))
+        metrics = self.metrics()
+        values = {value: number for (name, _, value), number in metrics.items()
+                  if name == "kiln_journal_program_hits"}
+        self.assertEqual(len(values), 101)
+        self.assertEqual((values["other"], values["(other)"], values["unknown"]), (22, 1, 1))
+
+    def test_tiers(self):
+        self.make("entries")
+        upper = os.path.join(self.scratch, "upper")
+        os.mkdir(upper, 0o700)
+        metrics = self.metrics("--dir", f"{upper}|{self.cache}")
+        self.assertEqual(metrics["kiln_tier_up", "tier", "1 " + upper], 1)
+        self.assertEqual(metrics["kiln_tier_hits_total", "tier", "2 " + self.cache], 0)
 
 
 if __name__ == "__main__":

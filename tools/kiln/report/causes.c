@@ -106,7 +106,7 @@ static void consider(sought *miss, kiln_item *item, const kiln_item_info *info)
 {
     const built_key *built = miss->built;
     if (strcmp(info->device, built->device) != 0 ||
-        info->created_s > built->missed_ns / 1000000000 + 1) {
+        info->created_s >= built->missed_ns / 1000000000) {
         return;
     }
     const bool has_name = strcmp(info->name, built->name) == 0;
@@ -214,16 +214,17 @@ static char *describe_part(const json_t *part)
 
 static char *describe_difference(const sought *miss, const candidate *near)
 {
+    if (strcmp(near->name, miss->built->name) != 0) {
+        return text_of("a new program; the nearest one of this device is %s", near->name);
+    }
     json_t *parts = key_difference_to_json(near->key, miss->key);
     const size_t count = json_array_size(parts);
     owned char *first = describe_part(json_array_get(parts, 0));
     json_decref(parts);
-    const bool has_name = strcmp(near->name, miss->built->name) == 0;
-    return text_of("%s%s%s%s%s", first, count > 1 ? ", and " : "",
-                   count == 2  ? "one more part differs"
-                   : count > 2 ? "more parts differ"
-                               : "",
-                   has_name ? "" : "; the nearest entry is ", has_name ? "" : near->name);
+    return text_of("%s%s", first,
+                   count == 2  ? ", and one more part differs"
+                   : count > 2 ? ", and more parts differ"
+                               : "");
 }
 
 /* Says why, from what happened at the time of the build. */

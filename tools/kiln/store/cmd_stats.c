@@ -6,6 +6,7 @@
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/options.h"
+#include "../report/prometheus.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
 #include "../text/memory.h"
@@ -14,17 +15,19 @@
 #include "counters.h"
 #include "tiers.h"
 
-static const char usage[] = "Usage: kiln stats [--dir DIR] [--key-file FILE] [--json]\n"
-                            "\n"
-                            "Prints what caching has done so far, in all processes, and what the "
-                            "cache holds now. A server\n"
-                            "keeps no counters. For a chain, also prints what each of its stores "
-                            "did, and which are not\n"
-                            "asked at present.\n"
-                            "\n"
-                            "  --dir DIR        the cache directory\n"
-                            "  --key-file FILE  the file with the signing key\n"
-                            "  --json           one JSON object\n";
+static const char usage[] =
+    "Usage: kiln stats [--dir DIR] [--key-file FILE] [--json | --prometheus]\n"
+    "\n"
+    "Prints what caching has done so far, in all processes, and what the "
+    "cache holds now. A server\n"
+    "keeps no counters. For a chain, also prints what each of its stores "
+    "did, and which are not\n"
+    "asked at present.\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the file with the signing key\n"
+    "  --json           one JSON object\n"
+    "  --prometheus     Prometheus's text format, with sums of the journal\n";
 
 static void add_row(struct libscols_table *table, const char *name, const char *value,
                     const char *meaning)
@@ -100,10 +103,29 @@ static uint32_t flags_for(const char *location)
     return strchr(location, '|') != NULL ? KILN_STORE_NO_TRIM_AT_CLOSE : KILN_STORE_READONLY;
 }
 
+static int print_prometheus(const cache_directory *directory, const counter_values *counters,
+                            const json_t *tiers)
+{
+    use_history history = {0};
+    const kiln_status status = history_read(directory->store, &history);
+    if (status == KILN_OK) {
+        history_sum_devices(&history);
+        prometheus_write(stdout, counters, tiers, &history);
+    }
+    history_free(&history);
+    owned char *what = text_of("the journal in %s", directory->path);
+    return status == KILN_OK ? EXIT_OK : complain_of_status(what, status);
+}
+
 int cmd_stats(int argc, char **argv)
 {
-    command_line line = {.usage = usage};
+    bool is_for_prometheus = false;
+    command_line line = {.usage = usage,
+                         .options = {{.name = "prometheus", .flag = &is_for_prometheus}}};
     options_read(&line, argc, argv);
+    if (line.json && is_for_prometheus) {
+        options_wrong(argv[0], "--json and --prometheus exclude each other");
+    }
     owned char *location = directory_location(line.directory);
     owned_directory directory = directory_open(location, flags_for(location));
     counter_values counters;
@@ -112,7 +134,10 @@ int cmd_stats(int argc, char **argv)
         return complain_of_status(directory.path, status);
     }
     json_t *tiers = tiers_to_json(directory.store);
-    if (line.json) {
+    int exit_code = EXIT_OK;
+    if (is_for_prometheus) {
+        exit_code = print_prometheus(&directory, &counters, tiers);
+    } else if (line.json) {
         json_t *object = counters_to_json(&counters);
         if (json_array_size(tiers) > 0) {
             json_add(object, "tiers", json_incref(tiers));
@@ -126,5 +151,5 @@ int cmd_stats(int argc, char **argv)
         }
     }
     json_decref(tiers);
-    return EXIT_OK;
+    return exit_code;
 }
