@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
+#include "ask.h"
 #include "device/freestanding.h"
 #include "device/symbols.h"
 #include "hooks.h"
@@ -53,6 +54,10 @@ static char nothing;
  * in older versions of glibc. Written under the loader's lock. Both are set before any thread can
  * reach NVRTC. */
 static const struct link_map *c_library, *dl_library;
+
+/* The program itself, which is the first object. It is closed only when the process ends by exit.
+ * Written under the loader's lock. */
+static const struct link_map *first_object;
 
 /* 1 once all objects that the program starts with are loaded. Written under the loader's lock. */
 static int is_started;
@@ -337,6 +342,7 @@ __attribute__((constructor)) static void remember_start(int count, char **argume
 {
     (void)count;
     restart_prepare(arguments, environment);
+    ask_prepare(environment);
 }
 
 unsigned la_version(unsigned version)
@@ -356,12 +362,14 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
 {
     kilni_symbols symbols;
     *cookie = (uintptr_t)map;
+    first_object = first_object ? first_object : map;
     if (namespace_id == LM_ID_BASE && kilni_symbols_of(map, &symbols)) {
         if (!is_started) {
             restart_unless_suitable(&symbols);
         }
         remember_c_library(&symbols);
         take_library(map, &symbols);
+        ask_for_library(map->l_name);
     }
     return 0;
 }
@@ -371,6 +379,9 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
  * a library bypass the layer. */
 unsigned la_objclose(uintptr_t *cookie)
 {
+    if ((uintptr_t)first_object == *cookie) {
+        ask_say_bye();
+    }
     dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;
     for (slot *place = slots; place < slots + SLOT_COUNT; place++) {
         nvrtc_library *expected = NULL;

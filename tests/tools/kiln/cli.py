@@ -36,7 +36,8 @@ class CliTest(unittest.TestCase):
             if not name.startswith(("KILN_", "OPENCL_", "XDG_", "OCL_"))
         }
         self.environment.update(
-            KILN_DIR=self.cache, TMPDIR=self.scratch, TZ="UTC", LC_ALL="C.UTF-8")
+            KILN_DIR=self.cache, KILN_FOLDERS=os.path.join(self.scratch, "folders"),
+            TMPDIR=self.scratch, TZ="UTC", LC_ALL="C.UTF-8")
         self.environment.pop("NO_COLOR", None)
 
     def kiln(self, *arguments, expect=0, tool=None, **options):

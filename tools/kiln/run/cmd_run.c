@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <kiln/config.h>
@@ -15,6 +16,7 @@
 #include "../command/directory.h"
 #include "../command/location.h"
 #include "../command/options.h"
+#include "../folder/folders.h"
 #include "../opencl/layer_variables.h"
 #include "../opencl/opencl_loader.h"
 #include "../opencl/replaced_loader.h"
@@ -139,7 +141,8 @@ static void set_opencl_layer(void)
     add_to_list("OPENCL_LAYERS", path);
 }
 
-static void set_nvrtc_layer(void)
+/* Returns whether the audit library is set. */
+static bool set_nvrtc_layer(void)
 {
     owned char *path = NULL;
     owned char *why = nvrtc_audit_find(&path);
@@ -151,6 +154,7 @@ static void set_nvrtc_layer(void)
         add_to_list("LD_AUDIT", path);
         set_thread_local_memory();
     }
+    return path != NULL;
 }
 
 static void print_line(const counter_values *counters)
@@ -172,7 +176,8 @@ static void print_line(const counter_values *counters)
     fputc('\n', stderr);
 }
 
-static void print_summary(const kiln_stats *stats, const command_line *line)
+static void print_summary(const kiln_stats *stats, const folder_run *folders,
+                          const command_line *line)
 {
     counter_values counters = {0};
     owned_directory directory = {0};
@@ -185,10 +190,21 @@ static void print_summary(const kiln_stats *stats, const command_line *line)
     }
     counters.stats = *stats;
     if (line->json) {
-        json_print(stderr, counters_to_json(&counters));
+        json_t *object = counters_to_json(&counters);
+        folder_run_add_json(folders, object);
+        json_print(stderr, object);
     } else {
         print_line(&counters);
+        folder_run_print(folders);
     }
+}
+
+/* Runs the program in a process of its own, and waits for its folders too. */
+static int run_and_wait(const command_line *line, folder_run *folders, int *ret_wait_status)
+{
+    const int exit_code = program_run(line->operands, ret_wait_status);
+    folder_run_end(folders, exit_code == EXIT_OK && WIFEXITED(*ret_wait_status));
+    return exit_code;
 }
 
 /* What the user wants to know at the end of a run. */
@@ -197,7 +213,7 @@ typedef struct run_wishes {
     const char *record; /* a file; NULL: none */
 } run_wishes;
 
-static int run_and_report(const command_line *line, const run_wishes *wishes)
+static int run_and_report(const command_line *line, const run_wishes *wishes, folder_run *folders)
 {
     const char *outer = getenv("KILN_STATS");
     owned char *outer_file = outer == NULL || outer[0] == '\0' ? NULL : must(strdup(outer));
@@ -211,7 +227,7 @@ static int run_and_report(const command_line *line, const run_wishes *wishes)
         run_record_open(run_counters.folder);
     }
     int wait_status = 0;
-    int exit_code = program_run(line->operands, &wait_status);
+    int exit_code = run_and_wait(line, folders, &wait_status);
 
     /* If no process reads the summary, writing it must not end this process, which must end as the
      * program did. */
@@ -228,7 +244,7 @@ static int run_and_report(const command_line *line, const run_wishes *wishes)
         return exit_code;
     }
     if (wishes->summary) {
-        print_summary(&stats, line);
+        print_summary(&stats, folders, line);
     }
     const int program_exit_code = program_repeat_end(wait_status);
     if (program_exit_code != EXIT_OK) {
@@ -236,6 +252,13 @@ static int run_and_report(const command_line *line, const run_wishes *wishes)
     }
     has_built |= stats.builds > 0;
     return wishes->expects_warm && has_built ? EXIT_BUILT : record_exit_code;
+}
+
+static int run_with_folders(const command_line *line, folder_run *folders)
+{
+    int wait_status = 0;
+    const int exit_code = run_and_wait(line, folders, &wait_status);
+    return exit_code != EXIT_OK ? exit_code : program_repeat_end(wait_status);
 }
 
 int cmd_run(int argc, char **argv)
@@ -264,6 +287,12 @@ int cmd_run(int argc, char **argv)
     if (trace != NULL) {
         set_trace(trace);
     }
+    wishes.summary |= line.json;
+    const bool reports = wishes.summary || wishes.expects_warm || wishes.record != NULL;
+    /* The system ends all processes of a container with the first. Its folders can be kept only if
+     * that process still lives when the program has ended. */
+    const bool waits = reports || getpid() == 1;
+    folder_run *folders = NULL;
     if (is_disabled()) {
         if (wishes.expects_warm || wishes.record != NULL) {
             complain("KILN_DISABLE is set: nothing would be recorded");
@@ -271,12 +300,10 @@ int cmd_run(int argc, char **argv)
         }
     } else {
         set_opencl_layer();
-        if (!without_nvrtc) {
-            set_nvrtc_layer();
-        }
+        const bool is_watched = !without_nvrtc && set_nvrtc_layer();
+        folders = folder_run_start(is_watched, waits);
     }
-    wishes.summary |= line.json;
-    return wishes.summary || wishes.expects_warm || wishes.record != NULL
-               ? run_and_report(&line, &wishes)
-               : program_replace(line.operands);
+    return reports                    ? run_and_report(&line, &wishes, folders)
+           : folders != NULL && waits ? run_with_folders(&line, folders)
+                                      : program_replace(line.operands);
 }

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asks the process that looks after folders of caches (tools/kiln/folder). KILN_FOLDERS_ASK has the
+ * path of its socket, and then the beginnings of the names of libraries, separated by ':'.
+ */
+#pragma once
+
+/* Receives the program's environment, before the program's objects are loaded. */
+void ask_prepare(char *const *environment);
+
+/* If the library is named in the variable, waits until the folders of its caches are filled. */
+void ask_for_library(const char *path);
+
+/* Announces that the process ends in an orderly way. */
+void ask_say_bye(void);

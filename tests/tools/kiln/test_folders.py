@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the folders of caches under kiln run: they are filled, kept, and never torn."""
+
+import glob
+import hashlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+import cli
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+import pod
+
+SUPPORT = os.path.dirname(cli.MAKE_CACHE) if cli.MAKE_CACHE else ""
+USER = os.path.join(SUPPORT, "cache_user")
+REPLACE = os.path.join(SUPPORT, "replace_payload")
+DAMAGES = int(os.environ.get("KILN_FOLDER_DAMAGES", "6"))
+
+COLD = b"made 4, read 0\n"
+WARM = b"made 0, read 4\n"
+
+
+class FoldersTest(cli.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.place = os.path.join(self.scratch, "place")
+        self.environment["KILN_FOLDERS"] = self.place + ",MY_CACHE"
+        self.environment.pop("MY_CACHE", None)
+        self.folder = os.path.join(self.place, "MY_CACHE")
+
+    def run_user(self, *arguments, expect=0, **options):
+        """Runs the program, and waits until its folder is kept."""
+        return self.kiln("run", "--summary", USER, *arguments, expect=expect, **options).stdout
+
+    def forget_folders(self):
+        """Makes the machine a new one, as far as folders are concerned."""
+        shutil.rmtree(self.place, ignore_errors=True)
+
+    def wait_until(self, holds):
+        deadline = time.monotonic() + 60
+        while not holds():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def runs(self):
+        return glob.glob(self.folder + ".run-*")
+
+    def list_entry(self):
+        return next(item for item in self.listed() if item["name"].startswith("list of"))
+
+    def list_text(self):
+        path = os.path.join(self.scratch, "list")
+        self.kiln("show", "--payload", path, self.list_entry()["digest"])
+        with open(path) as file:
+            return file.read()
+
+    def replace(self, digest, payload):
+        path = os.path.join(self.scratch, "payload")
+        with open(path, "wb") as file:
+            file.write(payload)
+        subprocess.run([REPLACE, self.cache, digest, path], check=True)
+
+
+class Kept(FoldersTest):
+    def test_filled_on_a_new_machine(self):
+        self.assertEqual(self.run_user(), COLD)
+        self.assertEqual(self.run_user(), WARM)
+        self.forget_folders()
+        result = self.kiln("run", "--json", USER)
+        self.assertEqual(result.stdout, WARM)
+        self.assertIn(b'"MY_CACHE":{"files_from_store":4,"files_kept":0}', result.stderr)
+        for folder, _, files in os.walk(self.place):
+            for name in ("", *files):
+                self.assertEqual(os.stat(os.path.join(folder, name)).st_mode & 0o077, 0)
+
+    def test_kept_without_a_process_between(self):
+        process = subprocess.Popen([cli.KILN, "run", USER], env=self.environment,
+                                   stdout=subprocess.PIPE)
+        self.assertEqual(process.communicate(timeout=60)[0], COLD)
+        self.wait_until(lambda: self.listed() and not self.runs())
+        self.forget_folders()
+        self.assertEqual(self.run_user(), WARM)
+
+    def test_kept_while_the_program_runs(self):
+        process = subprocess.Popen([cli.KILN, "run", USER, "hold"], env=self.environment,
+                                   stdout=subprocess.PIPE)
+        self.wait_until(lambda: len(self.listed()) == 5)
+        self.assertIsNone(process.poll())
+        process.terminate()
+        process.communicate(timeout=60)
+        self.wait_until(lambda: not self.runs())  # nothing changed after it was kept
+        self.assertEqual(self.run_user(), WARM)
+
+    def test_new_files_are_added(self):
+        self.run_user()
+        self.forget_folders()
+        self.assertEqual(self.run_user("more"), b"made 1, read 4\n")
+        self.forget_folders()
+        self.assertEqual(self.run_user("more"), b"made 0, read 5\n")
+
+    def test_eight_at_once(self):
+        for expected in (None, WARM):
+            processes = [subprocess.Popen([cli.KILN, "run", "--summary", USER], stderr=subprocess.PIPE,
+                                          env=self.environment, stdout=subprocess.PIPE)
+                         for _ in range(8)]
+            for process in processes:
+                output = process.communicate(timeout=60)[0]
+                self.assertEqual(process.returncode, 0)
+                # Without Kiln, a program that starts later may see a file that is being written.
+                if expected is not None:
+                    self.assertEqual(output, expected)
+            self.run_user()
+            self.forget_folders()
+
+    def test_listed_with_its_kind(self):
+        self.run_user()
+        self.assertEqual({(item["kind"], item["device"]) for item in self.listed()},
+                         {("blob", "folder of MY_CACHE")})
+
+    def test_in_a_container(self):
+        if not pod.has_pods():
+            self.skipTest("this system does not let the user make containers")
+        root = os.path.join(self.scratch, "root")
+        build = os.path.normpath(os.path.join(os.path.dirname(cli.KILN), "../.."))
+        os.mkdir(self.cache, 0o700)
+        for expected in (COLD, WARM):
+            os.mkdir(root)
+            result = pod.run(root, {build: build, "/cache": self.cache},
+                             {"KILN_DIR": "/cache", "KILN_FOLDERS": "MY_CACHE"},
+                             [cli.KILN, "run", "--", USER])
+            os.rmdir(root)
+            self.assertEqual(result.stdout, expected, result.stderr)
+
+
+class Left(FoldersTest):
+    """What Kiln leaves alone."""
+
+    def variables(self):
+        output = self.kiln("run", "--summary", "env").stdout.decode()
+        return dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+
+    def test_variables(self):
+        self.assertEqual(self.variables()["MY_CACHE"], self.folder)
+        self.assertEqual(self.variables()["NUMBA_CACHE_DIR"], os.path.join(self.place, "numba"))
+
+    def test_own_variable(self):
+        self.environment["MY_CACHE"] = os.path.join(self.scratch, "own")
+        self.assertEqual(self.run_user(), COLD)
+        self.assertEqual(self.listed(), [])
+
+    def test_off(self):
+        self.environment["KILN_FOLDERS"] += ",0"
+        self.assertNotIn("MY_CACHE", self.variables())
+        self.assertFalse(os.path.exists(self.place))
+
+    def test_wrong_items(self):
+        self.environment["KILN_FOLDERS"] = "a/b"
+        self.assertIn(b"KILN_FOLDERS: 'a/b' is ignored", self.kiln("run", "true").stderr)
+
+    def test_place_of_others(self):
+        os.mkdir(self.place, 0o700)
+        os.chmod(self.place, 0o750)
+        self.assertNotIn("MY_CACHE", self.variables())
+        os.rmdir(self.place)
+        os.symlink(self.scratch, self.place)
+        self.assertNotIn("MY_CACHE", self.variables())
+
+    def test_folder_that_is_a_link(self):
+        self.run_user()
+        shutil.rmtree(self.folder)
+        victim = os.path.join(self.scratch, "victim")
+        os.mkdir(victim, 0o700)
+        os.symlink(victim, self.folder)
+        self.run_user()
+        self.assertEqual(len(self.listed()), 5)
+        os.unlink(self.folder)
+
+    def test_readonly(self):
+        self.environment["KILN_READONLY"] = "1"
+        self.run_user()
+        self.assertEqual(self.listed(), [])
+
+    def test_links_are_not_kept(self):
+        os.mkdir(self.place, 0o700)
+        os.mkdir(self.folder, 0o700)
+        os.symlink("/etc/passwd", os.path.join(self.folder, "link"))
+        self.run_user()
+        self.assertNotIn("link", self.list_text())
+
+
+class Torn(FoldersTest):
+    def test_killed_program(self):
+        self.run_user()
+        with self.assertRaises(AssertionError):  # the signal also ends the tool
+            self.run_user("torn")
+        self.assertEqual(len(self.runs()), 1)
+        self.assertEqual(len(self.listed()), 5)
+        self.assertEqual(self.run_user("more"), b"made 1, read 4\n")
+        self.assertEqual(self.runs(), [])
+
+    def test_killed_beside_a_program(self):
+        holder = subprocess.Popen([cli.KILN, "run", USER, "hold"], env=self.environment,
+                                  stdout=subprocess.PIPE)
+        self.wait_until(lambda: len(self.listed()) == 5)
+        with self.assertRaises(AssertionError):
+            self.run_user("torn")
+        self.wait_until(lambda: len(self.runs()) == 2)
+        time.sleep(2)
+        self.assertNotIn("file-4", self.list_text())
+        holder.terminate()
+        holder.communicate(timeout=60)
+
+
+class Damaged(FoldersTest):
+    def check_after_damage(self):
+        self.forget_folders()
+        self.assertIn(self.run_user(), (COLD, WARM))
+        self.forget_folders()
+        self.assertEqual(self.run_user(), WARM)
+
+    def test_flips_and_truncations(self):
+        self.run_user()
+        draw = random.Random(1)
+        for _ in range(DAMAGES):
+            path = self.entry_path(draw.choice(self.listed())["digest"])
+            size = os.path.getsize(path)
+            with open(path, "r+b") as file:
+                if draw.random() < 0.3:
+                    file.truncate(draw.randrange(size))
+                else:
+                    file.seek(draw.randrange(size))
+                    byte = file.read(1)[0]
+                    file.seek(-1, os.SEEK_CUR)
+                    file.write(bytes([byte ^ 1 << draw.randrange(8)]))
+            self.check_after_damage()
+
+    def test_missing_entry(self):
+        self.run_user()
+        for item in self.listed()[1:3]:
+            os.remove(self.entry_path(item["digest"]))
+            self.check_after_damage()
+
+
+class Hostile(FoldersTest):
+    """Entries that are sound, but whose writer was not."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_user()
+        self.good = self.list_text()
+        self.header, *self.lines = self.good.splitlines(keepends=True)
+        self.digest = self.list_entry()["digest"]
+
+    def check_refused(self, text):
+        self.replace(self.digest, text.encode("latin-1"))
+        self.forget_folders()
+        self.assertEqual(self.run_user(), COLD, text)
+        self.assertEqual(os.listdir(self.scratch).count("escaped"), 0)
+        self.assertEqual(self.list_text(), self.good)
+
+    def with_path(self, path):
+        return self.header + "".join(
+            line.rsplit(" ", 1)[0] + " " + path + "\n" for line in self.lines[:1])
+
+    def test_paths(self):
+        for path in ("a/../../escaped", self.scratch + "/escaped"):
+            self.check_refused(self.with_path(path))
+
+    def test_list_that_is_cut(self):
+        self.check_refused(self.good[:-1])
+
+    def test_too_large(self):
+        line = self.lines[0]
+        self.check_refused(self.header + str(1 << 50) + line[line.index(" "):])
+        self.check_refused(self.header + "".join(
+            line.rsplit(" ", 1)[0] + f" f{number:06}\n" for number in range(70000)))
+
+    def test_file_where_a_folder_should_be(self):
+        parts = self.lines[0].rsplit(" ", 1)[0]
+        self.check_refused(self.header + f"{parts} a\n{parts} a/b\n")
+
+    def test_wrong_content(self):
+        """The entry of a content holds something else, under the right key."""
+        item = next(item for item in self.listed() if item["name"] == "part-0/file-0")
+        self.replace(item["digest"], b"x" * 5000)
+        self.forget_folders()
+        self.assertEqual(self.run_user(), COLD)
+        self.forget_folders()
+        self.assertEqual(self.run_user(), WARM)
+
+    def test_contents_are_known_by_their_digest(self):
+        """BLAKE2b-256 of the content, as every tool computes it."""
+        content = bytes(index * 7 % 256 for index in range(5000))
+        self.assertIn(hashlib.blake2b(content, digest_size=32).hexdigest(), self.good)
+
+
+class Table(unittest.TestCase):
+    def test_documented(self):
+        tree = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
+        with open(os.path.join(tree, "tools/kiln/folder/cache_table.c")) as file:
+            rows = re.findall(r"\{\s*\.name = \"(.*?)\",(.*?)\n    \},", file.read(), re.DOTALL)
+        with open(os.path.join(tree, "docs/folders.md")) as file:
+            documented = re.findall(r"^\| `([^`]*)` \| (.*) \|$", file.read(), re.MULTILINE)
+        documented = {name: row for name, row in documented if " | " in row}
+        self.assertEqual([name for name, _ in rows], list(documented)[:len(rows)])
+        for name, row in rows:
+            columns = documented[name].split(" | ")
+            variables = re.search(r"\.variables = \{(.*?)\}", row, re.DOTALL)[1]
+            self.assertEqual(re.findall(r'"(.*?)"', variables), re.findall("`(.*?)`", columns[0]))
+            self.assertEqual(re.search(r'default_place = "(.*)"', row)[1], columns[1].strip("`"))
+            update = re.search(r"FOLDER_(AS_A_WHOLE|MERGED|LEFT_OUT)", row)[1]
+            self.assertTrue(columns[2].startswith(
+                {"AS_A_WHOLE": "as a whole", "MERGED": "merged", "LEFT_OUT": "no: "}[update]), name)
+            if update != "LEFT_OUT":
+                self.assertEqual([part.lower() for part in re.findall(r"IDENTITY_(\w+)", row)],
+                                 columns[3].lower().split(", "), name)
+                bound = re.search(r"max_bytes = (?:(\d+) \* )?([MG])IB", row)
+                self.assertEqual(f"{bound[1] or 1} {bound[2]}iB", columns[4])
+                trigger = re.search(r"triggers = (\S+),", row)[1].replace("PYTORCH", "libtorch_cpu.so")
+                self.assertEqual(trigger.strip('"'), columns[5].strip("`"))
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../text/memory.h"
+#include "file_tree.h"
+
+#define NAME_SIZE 128
+
+/* Between attempts to get a lock. */
+#define PAUSE_MS 5
+
+/* The largest list of known files that is read. */
+#define KNOWN_MAX ((size_t)64 << 20)
+
+static int open_private(int parent, const char *name)
+{
+    struct stat status;
+    if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST) {
+        return -1;
+    }
+    const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder >= 0 && (fstat(folder, &status) != 0 || status.st_uid != geteuid() ||
+                        (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)) {
+        close(folder);
+        return -1;
+    }
+    return folder;
+}
+
+int place_open(const char *path)
+{
+    return open_private(AT_FDCWD, path);
+}
+
+int place_open_folder(int place, const folder_cache *cache)
+{
+    return open_private(place, cache->name);
+}
+
+int place_lock(int place, const folder_cache *cache, int wait_ms)
+{
+    char name[NAME_SIZE];
+    snprintf(name, sizeof name, "%s.lock", cache->name);
+    const int lock = openat(place, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    for (int waited = 0; lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0; waited += PAUSE_MS) {
+        if (waited >= wait_ms) {
+            close(lock);
+            return -1;
+        }
+        poll(NULL, 0, PAUSE_MS);
+    }
+    return lock;
+}
+
+/* ---- users ---- */
+
+static void own_name(const folder_cache *cache, char *name)
+{
+    snprintf(name, NAME_SIZE, "%s.run-%d", cache->name, (int)getpid());
+}
+
+static bool is_run_of(const folder_cache *cache, const char *name)
+{
+    const size_t length = strlen(cache->name);
+    return strncmp(name, cache->name, length) == 0 && strncmp(name + length, ".run-", 5) == 0;
+}
+
+static bool is_locked(int place, const char *name)
+{
+    const int file = openat(place, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    const bool is_free = file >= 0 && flock(file, LOCK_SH | LOCK_NB) == 0;
+    if (file >= 0) {
+        close(file);
+    }
+    return file >= 0 && !is_free;
+}
+
+/* Calls @visit for each file of a program that uses, or has used, the folder, except @own. */
+static void each_run(int place, const folder_cache *cache, const char *own,
+                     void (*visit)(int place, const char *name, void *user), void *user)
+{
+    const int opened = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = opened < 0 ? NULL : fdopendir(opened);
+    const struct dirent *item;
+    while (stream != NULL && (item = readdir(stream)) != NULL) {
+        if (is_run_of(cache, item->d_name) && strcmp(item->d_name, own) != 0) {
+            visit(place, item->d_name, user);
+        }
+    }
+    if (stream != NULL) {
+        closedir(stream);
+    }
+}
+
+static void count_run(int place, const char *name, void *user)
+{
+    place_users *users = user;
+    const bool locked = is_locked(place, name);
+    users->is_used |= locked;
+    users->is_doubtful |= !locked;
+}
+
+place_users place_survey(int place, const folder_cache *cache, bool has_own)
+{
+    char own[NAME_SIZE] = "";
+    place_users users = {0};
+    if (has_own) {
+        own_name(cache, own);
+    }
+    each_run(place, cache, own, count_run, &users);
+    return users;
+}
+
+static void remove_run(int place, const char *name, void *user)
+{
+    (void)user;
+    if (!is_locked(place, name)) {
+        unlinkat(place, name, 0);
+    }
+}
+
+void place_empty(int place, const folder_cache *cache)
+{
+    file_tree_remove(place, cache->name);
+    each_run(place, cache, "", remove_run, NULL);
+}
+
+int place_enter(int place, const folder_cache *cache)
+{
+    char name[NAME_SIZE];
+    own_name(cache, name);
+    const int own = openat(place, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (own >= 0 && flock(own, LOCK_EX | LOCK_NB) != 0) {
+        close(own);
+        return -1;
+    }
+    return own;
+}
+
+void place_leave(int place, const folder_cache *cache)
+{
+    char name[NAME_SIZE];
+    own_name(cache, name);
+    unlinkat(place, name, 0);
+}
+
+/* ---- known files ---- */
+
+void place_read_known(int place, const folder_cache *cache, file_list *ret_list)
+{
+    char name[NAME_SIZE];
+    struct stat status;
+    snprintf(name, sizeof name, "%s.known", cache->name);
+    const int opened = openat(place, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    FILE *file = opened < 0 ? NULL : fdopen(opened, "r");
+    *ret_list = (file_list){0};
+    if (file == NULL) {
+        return;
+    }
+    if (fstat(opened, &status) == 0 && status.st_size > 0 && status.st_size <= (off_t)KNOWN_MAX) {
+        owned char *text = must(malloc((size_t)status.st_size));
+        const size_t size = fread(text, 1, (size_t)status.st_size, file);
+        file_list_from_text(text, size, ret_list);
+    }
+    fclose(file);
+}
+
+void place_write_known(int place, const folder_cache *cache, const file_list *list)
+{
+    char name[NAME_SIZE], temporary[NAME_SIZE];
+    snprintf(name, sizeof name, "%s.known", cache->name);
+    snprintf(temporary, sizeof temporary, "%s.known.new", cache->name);
+    const int opened =
+        openat(place, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    FILE *file = opened < 0 ? NULL : fdopen(opened, "w");
+    if (file == NULL) {
+        return;
+    }
+    owned char *text = file_list_to_text(list, true);
+    fputs(text, file);
+    if (fclose(file) == 0) {
+        renameat(place, temporary, place, name);
+    }
+}
