@@ -32,7 +32,7 @@ class Doctor(cli.CliTest):
         report = self.report()
         self.assertLessEqual(
             {"version", "directory", "max_bytes", "readonly", "disabled", "variables",
-             "layer", "notes", "problems"}, set(report))
+             "layer", "folders", "notes", "problems"}, set(report))
         self.assertEqual(report["directory"], {"path": self.cache, "state": "will be created"})
         self.assertEqual(report["max_bytes"], 2 << 30)
         self.assertFalse(os.path.exists(self.cache))

@@ -3,6 +3,7 @@
 
 import glob
 import hashlib
+import json
 import os
 import random
 import re
@@ -170,6 +171,16 @@ class Left(FoldersTest):
         os.rmdir(self.place)
         os.symlink(self.scratch, self.place)
         self.assertNotIn("MY_CACHE", self.variables())
+
+    def test_doctor(self):
+        folders = json.loads(subprocess.run([cli.KILN, "doctor", "--json"], env=self.environment,
+                                            stdout=subprocess.PIPE).stdout)["folders"]
+        self.assertEqual(folders["place"], self.place)
+        self.assertLessEqual({"inductor", "numba", "MY_CACHE"}, set(folders["kept"]))
+        self.assertIn("ninja", folders["left_out"]["flashinfer"])
+        os.symlink(self.scratch, self.place)
+        shown = subprocess.run([cli.KILN, "doctor"], env=self.environment, stdout=subprocess.PIPE)
+        self.assertIn(b"no folder of a cache is filled or kept", shown.stdout)
 
     def test_folder_that_is_a_link(self):
         self.run_user()

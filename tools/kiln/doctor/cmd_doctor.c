@@ -16,7 +16,8 @@ static const char usage[] =
     "Usage: kiln doctor [--dir DIR] [--key-file FILE] [--wait-ms N] [--json]\n"
     "\n"
     "Reports what a program would get here: the OpenCL loader, its drivers and devices, the cache\n"
-    "directory and the variables that matter; and what is wrong with them.\n"
+    "directory, the folders of other caches and the variables that matter; and what is wrong with\n"
+    "them.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"
@@ -30,6 +31,7 @@ static json_t *examine(const kiln_config *config, const char *directory, uint64_
     json_add(doctor.report, "version", json_text_or_null(KILN_VERSION));
     doctor_examine_cache(&doctor);
     doctor_examine_opencl(&doctor);
+    doctor_examine_folders(&doctor);
     return doctor_end(&doctor);
 }
 

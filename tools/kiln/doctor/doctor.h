@@ -41,5 +41,8 @@ void doctor_examine_cache(examination *doctor);
  * a driver that crashes or hangs is only a problem to report. */
 void doctor_examine_opencl(examination *doctor);
 
+/* Adds "folders": the folders of other caches that `kiln run` looks after, and the others. */
+void doctor_examine_folders(examination *doctor);
+
 /* Prints the report as text on stdout. */
 void doctor_print(const json_t *report);

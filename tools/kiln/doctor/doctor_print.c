@@ -132,6 +132,25 @@ static void print_list(const char *title, const json_t *texts)
     }
 }
 
+static void add_folders(struct libscols_table *table, const json_t *folders)
+{
+    const char *name;
+    const json_t *value;
+    size_t i;
+    const json_t *kept = json_object_get(folders, "kept");
+    json_array_foreach(kept, i, value)
+    {
+        add_row(table, "folder",
+                text_of("%s/%s", member(folders, "place"), json_string_value(value)));
+    }
+    json_t *left_out = writable(folders, "left_out");
+    json_t *reason;
+    json_object_foreach(left_out, name, reason)
+    {
+        add_row(table, "no folder", text_of("%s: %s", name, json_string_value(reason)));
+    }
+}
+
 void doctor_print(const json_t *report)
 {
     struct libscols_table *table = table_new_facts();
@@ -141,6 +160,7 @@ void doctor_print(const json_t *report)
     add_platforms(table, json_object_get(report, "platforms"));
     add_directory(table, report);
     add_tiers(table, json_object_get(report, "tiers"));
+    add_folders(table, json_object_get(report, "folders"));
     add_variables(table, "variable", writable(report, "variables"));
     table_print(table);
 

@@ -23,6 +23,12 @@
 /* The largest list of known files that is read. */
 #define KNOWN_MAX ((size_t)64 << 20)
 
+static bool is_private(const struct stat *status)
+{
+    return S_ISDIR(status->st_mode) && status->st_uid == geteuid() &&
+           (status->st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
 static int open_private(int parent, const char *name)
 {
     struct stat status;
@@ -30,12 +36,22 @@ static int open_private(int parent, const char *name)
         return -1;
     }
     const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (folder >= 0 && (fstat(folder, &status) != 0 || status.st_uid != geteuid() ||
-                        (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)) {
+    if (folder >= 0 && (fstat(folder, &status) != 0 || !is_private(&status))) {
         close(folder);
         return -1;
     }
     return folder;
+}
+
+char *place_reason_against(const char *path)
+{
+    struct stat status;
+    if (lstat(path, &status) != 0) {
+        return errno == ENOENT ? NULL : text_of("%s: %s", path, strerror(errno));
+    }
+    return is_private(&status)
+               ? NULL
+               : text_of("%s must be a folder to which only this user has any right", path);
 }
 
 int place_open(const char *path)

@@ -17,6 +17,9 @@
  * does not belong to the user, is a link or not a folder, or other users have any right to it. */
 int place_open(const char *path);
 
+/* Returns why a place cannot be used; the caller frees it. NULL if it can be used or created. */
+char *place_reason_against(const char *path);
+
 /* The users of a folder. */
 typedef struct place_users {
     bool is_used;     /* a program uses it, besides the caller's own */
