@@ -54,11 +54,11 @@ static bool has_program_ended(const helper_order *order)
     return is_ready(order->end >= 0 ? order->end : order->program_handle, 0);
 }
 
-/* While the program runs, work that only serves the program ends with it. */
-static bool is_due(void *user)
+/* Returns whether to stop filling: that only serves the program. */
+static bool is_fill_due(void *user)
 {
     const helper *self = user;
-    return self->has_ended ? now_ms() > self->deadline_ms : has_program_ended(self->order);
+    return has_program_ended(self->order);
 }
 
 /* ---- requests ---- */
@@ -94,7 +94,7 @@ static void open_untriggered(helper *self)
         kept_folder *kept = &self->order->folders[i];
         if (kept->cache->triggers == NULL) {
             open_store(self);
-            kept_folder_open(kept, self->store, (snapshot_stop){is_due, self});
+            kept_folder_open(kept, self->store, (snapshot_stop){is_fill_due, self});
         }
     }
 }
@@ -105,7 +105,7 @@ static void open_triggered(helper *self, const char *library, pid_t user)
         kept_folder *kept = &self->order->folders[i];
         if (is_triggered(kept->cache->triggers, library)) {
             open_store(self);
-            kept_folder_open(kept, self->store, (snapshot_stop){is_due, self});
+            kept_folder_open(kept, self->store, (snapshot_stop){is_fill_due, self});
             kept_folder_add_user(kept, user);
         }
     }
@@ -151,12 +151,22 @@ static void answer_all(helper *self)
 
 /* ---- the process ---- */
 
+/* Returns whether to stop keeping. Processes that ask for folders meanwhile are answered. */
+static bool is_keep_due(void *user)
+{
+    helper *self = user;
+    if (!self->has_ended) {
+        answer_all(self);
+    }
+    return self->has_ended ? now_ms() > self->deadline_ms : has_program_ended(self->order);
+}
+
 static kept_state keep(helper *self, kept_folder *kept)
 {
     return self->store == NULL || self->config->readonly
                ? KEPT_UNCHANGED
                : kept_folder_keep(kept, self->store, self->has_ended,
-                                  (snapshot_stop){is_due, self});
+                                  (snapshot_stop){is_keep_due, self});
 }
 
 /* Returns whether a process that used a folder was killed. */
@@ -169,14 +179,15 @@ static bool has_lost_user(helper *self, const kept_folder *kept)
     return kept_folder_lost_user(kept);
 }
 
-/* Keeps all folders that are in use. Returns whether any has changed. */
+/* Keeps all folders that are in use. Returns whether any is changing. */
 static bool keep_folders(helper *self)
 {
     bool has_changed = false;
     for (size_t i = 0; i < self->order->count; i++) {
         kept_folder *kept = &self->order->folders[i];
         if (kept->key != NULL && !has_lost_user(self, kept)) {
-            has_changed |= keep(self, kept) != KEPT_UNCHANGED;
+            const kept_state state = keep(self, kept);
+            has_changed |= state == KEPT_NOW || state == KEPT_LATER;
         }
     }
     return has_changed;

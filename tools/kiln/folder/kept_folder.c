@@ -220,44 +220,60 @@ static void merge_stored(const kept_folder *kept, kiln_store *store, file_list *
     file_list_free(&stored);
 }
 
-/* Puts contents and list of a folder that did not change meanwhile. */
-static bool keep_state(kept_folder *kept, kiln_store *store, file_list *list, snapshot_stop stop)
+static file_list copy_of(const file_list *list)
+{
+    file_list copy = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        listed_file file = list->files[i];
+        file.path = must(strdup(file.path));
+        file_list_add(&copy, file);
+    }
+    return copy;
+}
+
+static bool is_unchanged(const kept_folder *kept, const file_list *list)
+{
+    file_list now = {0};
+    const bool is_same = file_tree_scan(kept->folder, kept->cache, &now) && are_equal(list, &now);
+    file_list_free(&now);
+    return is_same;
+}
+
+/* Puts contents and list of a folder, unless it changes meanwhile. Takes the list. */
+static kept_state keep_state(kept_folder *kept, kiln_store *store, file_list list,
+                             snapshot_stop stop)
 {
     uint64_t count = 0;
-    file_list again = {0};
-    take_digests(list, &kept->known, true);
-    bool is_kept = snapshot_put_contents(store, kept->cache, kept->folder, list, stop, &count) &&
-                   file_tree_scan(kept->folder, kept->cache, &again) && are_equal(list, &again);
-    file_list_free(&again);
-    if (!is_kept) {
-        return false;
+    take_digests(&list, &kept->known, true);
+    kiln_status status =
+        snapshot_put_contents(store, kept->cache, kept->folder, &list, stop, &count);
+    if (status != KILN_OK || !is_unchanged(kept, &list)) {
+        file_list_free(&list);
+        return status == KILN_OK || status == KILN_BUSY ? KEPT_LATER : KEPT_REFUSED;
     }
-    place_write_known(kept->place, kept->cache, list);
     file_list_free(&kept->known);
-    kept->known = *list;
-    *list = (file_list){0};
-    file_list merged = {0};
-    for (size_t i = 0; i < kept->known.count; i++) {
-        listed_file copy = kept->known.files[i];
-        copy.path = must(strdup(copy.path));
-        file_list_add(&merged, copy);
-    }
+    kept->known = list;
+    place_write_known(kept->place, kept->cache, &kept->known);
+    file_list merged = copy_of(&kept->known);
     merge_stored(kept, store, &merged);
-    is_kept = snapshot_put_list(store, kept->key, kept->cache, &merged);
+    status = snapshot_put_list(store, kept->key, kept->cache, &merged);
     file_list_free(&merged);
-    kept->files_kept += is_kept ? count : 0;
-    return is_kept;
+    if (status != KILN_OK) {
+        return KEPT_REFUSED;
+    }
+    kept->files_kept += count;
+    return KEPT_NOW;
 }
 
 static kept_state keep_locked(kept_folder *kept, kiln_store *store, bool has_ended,
                               snapshot_stop stop)
 {
     const place_users users = place_survey(kept->place, kept->cache, true);
-    kept_state state = KEPT_LATER;
     file_list list = {0};
     if (users.is_doubtful || !file_tree_scan(kept->folder, kept->cache, &list)) {
-        return KEPT_LATER;
+        return KEPT_REFUSED;
     }
+    kept_state state = KEPT_REFUSED;
     if (are_equal(&list, &kept->known)) {
         state = KEPT_UNCHANGED;
     } else if (file_list_bytes(&list) <= kept->cache->max_bytes) {
@@ -265,9 +281,9 @@ static kept_state keep_locked(kept_folder *kept, kiln_store *store, bool has_end
         if (is_last && !is_quiet(&list, QUIET_AT_END_NS)) {
             poll(NULL, 0, 2 * QUIET_AT_END_NS / NS_PER_MS);
         }
-        if (is_quiet(&list, is_last ? QUIET_AT_END_NS : QUIET_NS) &&
-            keep_state(kept, store, &list, stop)) {
-            state = KEPT_NOW;
+        state = KEPT_LATER;
+        if (is_quiet(&list, is_last ? QUIET_AT_END_NS : QUIET_NS)) {
+            return keep_state(kept, store, list, stop);
         }
     }
     file_list_free(&list);
@@ -277,29 +293,22 @@ static kept_state keep_locked(kept_folder *kept, kiln_store *store, bool has_end
 kept_state kept_folder_keep(kept_folder *kept, kiln_store *store, bool has_ended,
                             snapshot_stop stop)
 {
-    const int lock = kept->key == NULL || kept->own < 0
-                         ? -1
-                         : place_lock(kept->place, kept->cache, has_ended ? LOCK_WAIT_MS : 0);
-    kept_state state = KEPT_LATER;
-    if (lock >= 0) {
-        state = keep_locked(kept, store, has_ended, stop);
-        close(lock);
+    if (kept->key == NULL || kept->own < 0 || (kept->is_refused && !has_ended)) {
+        return KEPT_REFUSED;
     }
+    const int lock = place_lock(kept->place, kept->cache, has_ended ? LOCK_WAIT_MS : 0);
+    if (lock < 0) {
+        return KEPT_LATER;
+    }
+    const kept_state state = keep_locked(kept, store, has_ended, stop);
+    kept->is_refused = state == KEPT_REFUSED;
+    close(lock);
     return state;
-}
-
-static bool is_as_kept(const kept_folder *kept)
-{
-    file_list list = {0};
-    const bool is_same =
-        file_tree_scan(kept->folder, kept->cache, &list) && are_equal(&list, &kept->known);
-    file_list_free(&list);
-    return is_same;
 }
 
 void kept_folder_leave(kept_folder *kept, bool is_orderly)
 {
-    if (kept->key != NULL && kept->own >= 0 && (is_orderly || is_as_kept(kept))) {
+    if (kept->key != NULL && kept->own >= 0 && (is_orderly || is_unchanged(kept, &kept->known))) {
         place_leave(kept->place, kept->cache);
     }
 }

@@ -20,6 +20,7 @@ typedef struct kept_folder {
     kiln_key *key; /* NULL: not opened yet, and all members below are unset */
     int folder, own;
     file_list known;     /* the state that was kept last */
+    bool is_refused;     /* the state could not be kept, and is tried once more at the end */
     bool forgets_stored; /* the list in the store could not be used, and is not merged with */
     uint64_t files_filled, files_kept;
 
@@ -32,7 +33,9 @@ typedef struct kept_folder {
 typedef enum kept_state {
     KEPT_UNCHANGED, /* it was kept before */
     KEPT_NOW,
-    KEPT_LATER /* the folder is being changed, or cannot be kept */
+    KEPT_LATER,  /* the folder is being changed */
+    KEPT_REFUSED /* it cannot be kept: it is too large, the store refuses it, or a killed program
+                    may have torn a file */
 } kept_state;
 
 /* Opens a folder, and fills it if it is empty and the store has a state of it. If that fails, the

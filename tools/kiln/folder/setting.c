@@ -13,8 +13,6 @@
 /* A place has a socket, and the path of a socket is short. */
 #define PLACE_MAX 80
 
-/* The number of folders that the variable can name. */
-#define OWN_MAX 16
 #define NAME_MAX_LENGTH 64
 
 #define OWN_BYTES_MAX ((uint64_t)1 << 30)
@@ -28,6 +26,7 @@ static bool is_name(const char *text)
 
 static void add_own(folder_setting *setting, char *name)
 {
+    setting->own_names[setting->count - folder_cache_count] = name;
     setting->caches[setting->count++] = (folder_cache){
         .name = name,
         .variables = {name},
@@ -44,7 +43,7 @@ static void read_item(folder_setting *setting, const char *item)
     } else if (item[0] == '/' && strlen(item) <= PLACE_MAX && strchr(item, ':') == NULL) {
         free(setting->place);
         setting->place = must(strdup(item));
-    } else if (is_name(item) && setting->count < folder_cache_count + OWN_MAX) {
+    } else if (is_name(item) && setting->count < folder_cache_count + FOLDERS_OWN_MAX) {
         add_own(setting, must(strdup(item)));
     } else {
         complain(VARIABLE ": '%s' is ignored: expected 0, an absolute path of at most %d bytes "
@@ -57,7 +56,7 @@ folder_setting folder_setting_read(void)
 {
     folder_setting setting = {
         .place = text_of("/tmp/kiln-folders-%u", (unsigned)geteuid()),
-        .caches = must(calloc(folder_cache_count + OWN_MAX, sizeof *setting.caches)),
+        .caches = must(calloc(folder_cache_count + FOLDERS_OWN_MAX, sizeof *setting.caches)),
         .count = folder_cache_count,
     };
     memcpy(setting.caches, folder_caches, folder_cache_count * sizeof *folder_caches);
@@ -73,8 +72,8 @@ folder_setting folder_setting_read(void)
 
 void folder_setting_free(folder_setting *setting)
 {
-    for (size_t i = folder_cache_count; i < setting->count; i++) {
-        free((char *)setting->caches[i].name);
+    for (size_t i = 0; i < FOLDERS_OWN_MAX; i++) {
+        free(setting->own_names[i]);
     }
     free(setting->caches);
     free(setting->place);

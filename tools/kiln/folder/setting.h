@@ -9,11 +9,15 @@
 
 #include "cache_table.h"
 
+/* The number of folders that KILN_FOLDERS can name. */
+#define FOLDERS_OWN_MAX 16
+
 typedef struct folder_setting {
     bool is_off;          /* KILN_FOLDERS is 0 */
     char *place;          /* the absolute path of the place that has the folders */
     folder_cache *caches; /* those of the table, then those of KILN_FOLDERS */
     size_t count;
+    char *own_names[FOLDERS_OWN_MAX];
 } folder_setting;
 
 /* Reads KILN_FOLDERS: items separated by commas. 0 turns the folders off, an absolute path is the

@@ -74,8 +74,8 @@ static kiln_entry *get_content(kiln_store *store, const listed_file *file)
     return entry;
 }
 
-static bool put(kiln_store *store, const kiln_key *key, const folder_cache *cache, const char *name,
-                kiln_bytes payload, uint64_t build_ns)
+static kiln_status put(kiln_store *store, const kiln_key *key, const folder_cache *cache,
+                       const char *name, kiln_bytes payload, uint64_t build_ns)
 {
     owned char *device = text_of("folder of %s", cache->name);
     const kiln_entry_params params = {
@@ -89,29 +89,29 @@ static bool put(kiln_store *store, const kiln_key *key, const folder_cache *cach
         .payload = payload,
     };
     kiln_entry *entry = NULL;
-    const bool is_put =
-        kiln_entry_new(&params, &entry) == KILN_OK && kiln_store_put(store, entry) == KILN_OK;
+    kiln_status status = kiln_entry_new(&params, &entry);
+    status = status == KILN_OK ? kiln_store_put(store, entry) : status;
     kiln_entry_release(&entry);
-    return is_put;
+    return status;
 }
 
-static bool put_content(kiln_store *store, const folder_cache *cache, const listed_file *file,
-                        const void *bytes)
+static kiln_status put_content(kiln_store *store, const folder_cache *cache,
+                               const listed_file *file, const void *bytes)
 {
     kiln_entry *present = get_content(store, file);
     if (present != NULL) {
         kiln_entry_release(&present);
-        return true;
+        return KILN_OK;
     }
     kiln_key *key = content_key(file);
-    const bool is_put =
+    const kiln_status status =
         put(store, key, cache, file->path, (kiln_bytes){bytes, file->size}, ASSUMED_BUILD_NS);
     kiln_key_release(&key);
-    return is_put;
+    return status;
 }
 
-bool snapshot_put_contents(kiln_store *store, const folder_cache *cache, int folder,
-                           file_list *list, snapshot_stop stop, uint64_t *ret_count)
+kiln_status snapshot_put_contents(kiln_store *store, const folder_cache *cache, int folder,
+                                  file_list *list, snapshot_stop stop, uint64_t *ret_count)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < list->count; i++) {
@@ -121,23 +121,24 @@ bool snapshot_put_contents(kiln_store *store, const folder_cache *cache, int fol
         }
         owned void *bytes = stop.is_due(stop.user) ? NULL : file_tree_read(folder, file);
         if (bytes == NULL) {
-            return false;
+            return KILN_BUSY;
         }
         find_digest(bytes, file->size, file->digest);
-        if (!put_content(store, cache, file, bytes)) {
-            return false;
+        const kiln_status status = put_content(store, cache, file, bytes);
+        if (status != KILN_OK) {
+            return status;
         }
         file->has_digest = true;
         count++;
     }
     *ret_count = count;
-    return true;
+    return KILN_OK;
 }
 
 /* ---- lists ---- */
 
-bool snapshot_put_list(kiln_store *store, const kiln_key *key, const folder_cache *cache,
-                       const file_list *list)
+kiln_status snapshot_put_list(kiln_store *store, const kiln_key *key, const folder_cache *cache,
+                              const file_list *list)
 {
     owned char *text = file_list_to_text(list, false);
     owned char *name =

@@ -28,11 +28,11 @@ bool snapshot_read(kiln_store *store, const kiln_key *key, const folder_cache *c
 bool snapshot_fill(kiln_store *store, const file_list *list, int folder, snapshot_stop stop);
 
 /* Puts the contents of all listed files that have no digest yet, and sets their digests. Counts
- * them in @ret_count. Returns false if a file is no longer as listed, is open for writing, or
- * cannot be put. */
-bool snapshot_put_contents(kiln_store *store, const folder_cache *cache, int folder,
-                           file_list *list, snapshot_stop stop, uint64_t *ret_count);
+ * them in @ret_count. Returns KILN_OK; KILN_BUSY: a file is no longer as listed, or is open for
+ * writing; otherwise what kiln_store_put returns. */
+kiln_status snapshot_put_contents(kiln_store *store, const folder_cache *cache, int folder,
+                                  file_list *list, snapshot_stop stop, uint64_t *ret_count);
 
-/* Puts a list. Its contents must have been put before. */
-bool snapshot_put_list(kiln_store *store, const kiln_key *key, const folder_cache *cache,
-                       const file_list *list);
+/* Puts a list. Its contents must have been put before. Returns what kiln_store_put returns. */
+kiln_status snapshot_put_list(kiln_store *store, const kiln_key *key, const folder_cache *cache,
+                              const file_list *list);
