@@ -21,6 +21,9 @@
  * the program's code runs. */
 static const char *value;
 
+/* Whether a request was sent. Written under the loader's lock. */
+static int has_asked;
+
 void ask_prepare(char *const *environment)
 {
     static const char prefix[] = "KILN_FOLDERS_ASK=";
@@ -98,6 +101,7 @@ void ask_for_library(const char *path)
     }
     const long opened = is_named(name) ? send_request(name) : -1;
     if (opened >= 0) {
+        has_asked = 1;
         /* The answer is the end of the connection. */
         struct pollfd answer = {.fd = (int)opened, .events = POLLIN};
         struct timespec limit = {.tv_sec = ANSWER_SECONDS};
@@ -109,7 +113,7 @@ void ask_for_library(const char *path)
 void ask_say_bye(void)
 {
     static char bye[] = "bye"; /* no library has this name */
-    const long opened = value ? send_request(bye) : -1;
+    const long opened = value && (has_asked || is_named(bye)) ? send_request(bye) : -1;
     if (opened >= 0) {
         kilni_bare_call(SYS_close, opened, 0, 0, 0);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Asks the process that looks after folders of caches (tools/kiln/folder). KILN_FOLDERS_ASK has the
- * path of its socket, and then the beginnings of the names of libraries, separated by ':'.
+ * path of its socket, and then the beginnings of the names of libraries, separated by ':'. With the
+ * item "bye", processes that have not asked announce their end, too.
  */
 #pragma once
 
@@ -11,5 +12,5 @@ void ask_prepare(char *const *environment);
 /* If the library is named in the variable, waits until the folders of its caches are filled. */
 void ask_for_library(const char *path);
 
-/* Announces that the process ends in an orderly way. */
+/* Announces that the process ends in an orderly way, if it has asked for a folder. */
 void ask_say_bye(void);

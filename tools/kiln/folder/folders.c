@@ -82,6 +82,10 @@ static bool set_variables(const helper_order *order)
             ask = text_of("%s:%s", before, cache->triggers);
         }
     }
+    if (has_untriggered) {
+        owned char *before = ask;
+        ask = text_of("%s:%s", before, HELPER_BYE);
+    }
     must_succeed(setenv("KILN_FOLDERS_ASK", ask, 1));
     return has_untriggered;
 }
