@@ -4,9 +4,10 @@
  *
  *   cache_user [WHAT]
  *
- * Makes the files that are missing, writes one line, "made N, read N", and ends. A file with a
- * wrong content makes it write "wrong". WHAT is one of: "torn", write half of a file, and end by
- * SIGKILL; "hold", wait for SIGTERM after the files were made; "more", also make a further file.
+ * Makes the files that are missing, complete under their names, writes one line, "made N, read N",
+ * and ends. A file with a wrong content makes it write "wrong". WHAT is one of: "torn", write half
+ * of a file, and end by SIGKILL; "hold", wait for SIGTERM after the files were made; "more", also
+ * make a further file.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -46,7 +47,10 @@ static void use(const char *folder, int number)
     fill(content, number);
     FILE *file = fopen(path, "rb");
     if (!file) {
-        make(path, content, SIZE);
+        char temporary[4200];
+        snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid());
+        make(temporary, content, SIZE);
+        rename(temporary, path);
         return;
     }
     if (fread(stored, 1, sizeof stored, file) != SIZE || memcmp(content, stored, SIZE) != 0) {

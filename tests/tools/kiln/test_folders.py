@@ -113,7 +113,6 @@ class Kept(FoldersTest):
             for process in processes:
                 output = process.communicate(timeout=60)[0]
                 self.assertEqual(process.returncode, 0)
-                # Without Kiln, a program that starts later may see a file that is being written.
                 if expected is not None:
                     self.assertEqual(output, expected)
             self.run_user()
