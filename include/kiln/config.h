@@ -167,8 +167,8 @@ KILN_API kiln_status kiln_config_get_memory(const kiln_config *config,
 KILN_API kiln_status kiln_config_get_programs(const kiln_config *config,
                                               kiln_program_context_params *params);
 
-/* Reads a size: digits, and at most one suffix K, M, G or T (powers of 1024), in upper or lower
- * case.
+/* Reads a size: digits, and at most one suffix, in upper or lower case: K, M, G, T, KiB, MiB, GiB or
+ * TiB (powers of 1024), or KB, MB, GB or TB (powers of 1000).
  *
  * @text       must not be NULL
  * @ret_bytes  [out]

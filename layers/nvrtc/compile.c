@@ -131,6 +131,7 @@ static kiln_status make_entry(const compile_call *call, const kilni_stored_resul
             .key = call->key,
             .kind = KILN_ENTRY_PROGRAM,
             .provenance = {.struct_size = sizeof params.provenance,
+                           .tool = session_tool(),
                            .device = description.device.bytes,
                            .name = description.name.bytes,
                            .build_ns = build_ns},

@@ -84,6 +84,7 @@ static void request_capture(const cached_build *build)
         .constants = &inputs->constants,
         .key_environment = &environment,
         .build_ns = build->result.build_ns,
+        .tool = session_tool(),
     };
     helper_request(&built, build->platform->traits);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shared/session.h"
 #include "device/opencl/binary.h"
 #include "device/opencl/stored.h"
 #include "target.h"
@@ -69,6 +70,7 @@ kiln_status program_capture(platform *known, cl_program program, cl_device_id de
             .key = key,
             .kind = KILN_ENTRY_PROGRAM,
             .provenance = {.struct_size = sizeof params.provenance,
+                           .tool = session_tool(),
                            .device = taken.device,
                            .name = taken.name,
                            .build_ns = build_ns},

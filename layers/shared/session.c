@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+
+#include <kiln/version.h>
 
 #include "os/clock.h"
 #include "trace.h"
@@ -16,11 +20,14 @@
 /* The maximum size in bytes of the entries that wait to be written. */
 #define QUEUE_BYTES (UINT64_C(256) << 20)
 
+#define TOOL_SIZE 128 /* of the origin of entries; a longer name of a program is cut */
+
 #define DRAIN_NS (UINT64_C(2) * 1000000000)
 
 /* Written by session_start, before any call comes in. */
 static int64_t start_ns;
 static kiln_config *config;
+static char tool[TOOL_SIZE];
 
 /* Written once, by the function that once_set_up runs, and only read after that. */
 static pthread_once_t once_set_up = PTHREAD_ONCE_INIT;
@@ -41,6 +48,11 @@ int64_t session_start_ns(void)
 const kiln_config *session_config(void)
 {
     return config;
+}
+
+const char *session_tool(void)
+{
+    return tool;
 }
 
 int session_is_forked(void)
@@ -69,6 +81,7 @@ kiln_status session_start(void)
         status = KILN_E_NO_MEMORY;
     }
     if (status == KILN_OK) {
+        snprintf(tool, sizeof tool, "kiln %s, %s", kiln_version(), program_invocation_short_name);
         trace_open(config->trace);
         for (size_t i = 0; config->warnings[i]; i++) {
             trace_note(config->warnings[i]);

@@ -23,6 +23,10 @@ void session_count(const kiln_stats *delta);
 /* Returns the configuration. Call it only after session_start has returned KILN_OK. */
 const kiln_config *session_config(void);
 
+/* Returns the version of Kiln and the name of the program, for the origin of entries. Call it only
+ * after session_start has returned KILN_OK. */
+const char *session_tool(void);
+
 /* Reads the configuration. Returns KILN_OK; KILN_E_UNSUPPORTED if the layer must do nothing
  * (KILN_DISABLE, or a program with raised privileges); KILN_E_NO_MEMORY. */
 kiln_status session_start(void);

@@ -2,6 +2,7 @@
 #include "base/size.h"
 
 #include <stdlib.h>
+#include <strings.h>
 
 #define FIRST_CAPACITY 16u
 
@@ -60,25 +61,23 @@ void *kilni_array_grown(void *items, size_t count, size_t *capacity, size_t item
     return grown;
 }
 
-/* Returns the factor of a suffix, or 0 if the character is not a suffix. */
-static uint64_t unit_of(char suffix)
+/* Returns the factor of a suffix, or 0 if the text is not a suffix. */
+static uint64_t unit_of(const char *suffix)
 {
-    switch (suffix) {
-    case 'K':
-    case 'k':
-        return (uint64_t)1 << 10;
-    case 'M':
-    case 'm':
-        return (uint64_t)1 << 20;
-    case 'G':
-    case 'g':
-        return (uint64_t)1 << 30;
-    case 'T':
-    case 't':
-        return (uint64_t)1 << 40;
-    default:
+    static const char letters[] = "kmgt";
+    const char *rest = suffix + 1;
+    const bool is_binary = *rest == '\0' || strcasecmp(rest, "iB") == 0;
+    if (!is_binary && strcasecmp(rest, "B") != 0) {
         return 0;
     }
+    uint64_t factor = 1;
+    for (const char *letter = letters; *letter; letter++) {
+        factor *= is_binary ? 1024 : 1000;
+        if (*letter == (*suffix | ('a' ^ 'A'))) {
+            return factor;
+        }
+    }
+    return 0;
 }
 
 kiln_status kilni_size_parse(const char *text, uint64_t *ret_bytes)
@@ -94,8 +93,8 @@ kiln_status kilni_size_parse(const char *text, uint64_t *ret_bytes)
         }
     }
     if (*text != '\0') {
-        uint64_t unit = unit_of(*text);
-        if (unit == 0 || text[1] != '\0' || !kilni_u64_multiply(number, unit, &number)) {
+        const uint64_t unit = unit_of(text);
+        if (unit == 0 || !kilni_u64_multiply(number, unit, &number)) {
             return KILN_E_PARSE;
         }
     }

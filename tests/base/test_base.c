@@ -158,6 +158,11 @@ static void test_sizes_are_read(void **state)
     assert_size("007", 7);
     assert_size("1k", 1024);
     assert_size("3M", 3145728);
+    assert_size("3MiB", 3145728);
+    assert_size("2kib", 2048);
+    assert_size("3MB", 3000000);
+    assert_size("1gb", 1000000000);
+    assert_size("1TiB", UINT64_C(1) << 40);
     assert_size("2G", 2147483648);
     assert_size("1T", 1099511627776);
     assert_size("18446744073709551615", UINT64_MAX);
@@ -169,13 +174,17 @@ static void test_invalid_sizes_are_refused(void **state)
     (void)state;
     static const char *const wrong[] = {
         "",
+        "3Mi",
+        "3BB",
+        "3 MB",
+        "3B",
+        "3MBs",
         "K",
         " 1",
         "1 ",
         "+1",
         "-1",
         "0x10",
-        "1KB",
         "1P",
         "1.5",
         "1 K",

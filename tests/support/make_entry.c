@@ -4,7 +4,7 @@
  *
  *   make_entry DIR put|miss [OPTION=VALUE…] -- [PART=VALUE…]
  *
- * Options: name, device, cost (ns), created (Unix seconds), size (of the payload), answers,
+ * Options: name, device, tool, cost (ns), created (Unix seconds), size (of the payload), answers,
  * key-file. If a part's name ends with '@', its value is the name of a file. Prints the digest.
  */
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #include "store/store.h"
 
 struct wanted {
-    const char *name, *device, *answers, *key_file;
+    const char *name, *device, *answers, *key_file, *tool;
     uint64_t cost_ns, size;
     int64_t created_s;
     kiln_key_builder *builder;
@@ -63,6 +63,8 @@ static void take_option(struct wanted *wanted, const char *name, const char *val
         wanted->device = value;
     } else if (strcmp(name, "answers") == 0) {
         wanted->answers = value;
+    } else if (strcmp(name, "tool") == 0) {
+        wanted->tool = value;
     } else if (strcmp(name, "key-file") == 0) {
         wanted->key_file = value;
     } else if (strcmp(name, "cost") == 0) {
@@ -88,7 +90,7 @@ static void put(kiln_store *store, const kiln_key *key, const struct wanted *wan
         .key = key,
         .kind = KILN_ENTRY_PROGRAM,
         .provenance = {.struct_size = sizeof params.provenance,
-                       .tool = "make_entry",
+                       .tool = wanted->tool,
                        .device = wanted->device,
                        .name = wanted->name,
                        .build_ns = wanted->cost_ns,
@@ -104,7 +106,8 @@ static void put(kiln_store *store, const kiln_key *key, const struct wanted *wan
 
 int main(int argc, char **argv)
 {
-    struct wanted wanted = {.name = "", .device = "a device", .created_s = 1700000000};
+    struct wanted wanted = {
+        .name = "", .device = "a device", .tool = "make_entry", .created_s = 1700000000};
     bool are_parts = false;
     if (argc < 3) {
         return 2;

@@ -115,6 +115,7 @@ static kiln_status make_entry(const kilni_opencl_described_build *build,
         .key = request_key,
         .kind = KILN_ENTRY_REQUEST,
         .provenance = {.struct_size = sizeof params.provenance,
+                       .tool = build->tool,
                        .device = device,
                        .build_ns = build->build_ns},
     };

@@ -29,6 +29,7 @@ typedef struct kilni_opencl_described_build {
     const kilni_opencl_constants *constants;
     const kilni_opencl_environment *key_environment; /* may be NULL */
     uint64_t build_ns;
+    const char *tool; /* which program requested the build; the origin of its entries */
 } kilni_opencl_described_build;
 
 /* Makes a request's key from the keys of the builds. An additional first part distinguishes the

@@ -267,6 +267,7 @@ static kiln_status capture(service *s, size_t index, kiln_error *error)
         .key = s->keys[index],
         .kind = KILN_ENTRY_PROGRAM,
         .provenance = {.struct_size = sizeof params.provenance,
+                       .tool = kiln_entry_provenance(s->request).tool,
                        .device = taken.device,
                        .name = taken.name,
                        .build_ns = build_cost(s)},

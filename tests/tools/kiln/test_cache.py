@@ -150,11 +150,11 @@ class Entries(cli.CliTest):
     def test_ls_text(self):
         lines = self.kiln("ls").stdout.decode().splitlines()
         self.assertEqual(len(lines), 4)
-        self.assertEqual(lines[0].split(), "DIGEST STATE KIND SIZE BUILD LAST USED DEVICE NAME".split())
+        self.assertEqual(lines[0].split(), "DIGEST KIND SIZE BUILD LAST USED NAME".split())
         self.assertRegex(
             lines[1], "^" + self.digests["matmul"][:12] +
-            r" +ok +program +1\.4 MiB +256 ms 2027-01-15 08:00:00 Test Platform, Test Device +matmul$")
-        self.assertEqual(lines[1].index("Test Platform"), lines[2].index("Test Platform"))
+            r" +program +1\.4 MiB +256 ms 2027-01-15 08:00:00 matmul$")
+        self.assertEqual(lines[1].index("2027-"), lines[2].index("2027-"))
 
     def test_names_of_any_bytes(self):
         """Bytes that are not text, and escape sequences, do no harm in JSON or on a terminal."""
@@ -338,7 +338,7 @@ class Entries(cli.CliTest):
 
     def test_clear_asks(self):
         result = self.answer(b"n\n")
-        self.assertIn(b"Remove 3 entries (1.4 MiB) from " + self.cache.encode(), result.stderr)
+        self.assertIn(b"Remove 3 entries and 1 request (1.4 MiB) from " + self.cache.encode(), result.stderr)
         self.assertEqual(len(self.listed("--all")), 4)
         self.answer(b"y\n")
         self.assertEqual(self.listed("--all"), [])

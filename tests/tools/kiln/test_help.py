@@ -20,6 +20,8 @@ MANUALS = [ROOT / "man" / page for page in ("kiln.1.scd", "kiln-dpcpp.1.scd")]
 
 # Options that all commands accept, except where they have no meaning.
 COMMON = {"--dir", "--key-file", "--json"}
+FILTERS = {"--device", "--driver", "--name", "--program", "--older-than", "--larger-than",
+           "--only", "--limit"}
 # Options for the tool's own use.
 INTERNAL = {"capture": {"--serve"}}
 BASH_COMPLETION = Path("/usr/share/bash-completion/bash_completion")
@@ -48,8 +50,9 @@ class Usages(cli.CliTest):
 
 def options_in(text):
     """The options that a synopsis names, and whether each takes a value."""
-    return {option: bool(value) for option, value in
-            re.findall(r"(--[a-z-]+)\*?(\s_?[A-Za-z])?", text)}
+    options = {option: bool(value) for option, value in
+               re.findall(r"(--[a-z-]+)\*?(\s_?[A-Za-z])?", text)}
+    return options | (dict.fromkeys(FILTERS, True) if "FILTERS" in text else {})
 
 
 class HelpTest(Usages):
@@ -94,7 +97,7 @@ class HelpTest(Usages):
         for command in self.commands():
             explained = set()
             for page in MANUALS:
-                beginning, *sections = re.split(r"^## ", page.read_text(), flags=re.M)
+                beginning, *sections = re.split(r"^## |^# COMMANDS", page.read_text(), flags=re.M)
                 # pull and push have the options of copy.
                 titles = {"pull": "copy", "push": "copy"}.get(command, command)
                 own = [section for section in sections if section.startswith(titles + "\n")]

@@ -159,6 +159,13 @@ class Unpack(PackTest):
         self.assertEqual(self.listed("--dir", self.into), [])
         self.assertEqual(self.unpack("--key-file", key)["taken"], 3)
         self.assertEqual(len(self.listed("--dir", self.into)), 3)
+        # The directory's entries are signed with the same key.
+        self.assertEqual(
+            self.kiln_json("verify", "--dir", self.into, "--key-file", key)["unauthenticated"], 0)
+
+    def test_a_directory_can_be_the_file_of_a_pack(self):
+        self.kiln("pack", self.pack)
+        self.assertEqual(self.names(self.pack), self.names(self.cache))
 
     def test_key_files_are_checked(self):
         key = self.key_file("key", 1)

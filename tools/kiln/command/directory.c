@@ -60,12 +60,11 @@ static kiln_config *read_config(void)
  * returns NULL. */
 static char *location_of(const char *option, const kiln_config *config)
 {
-    const char *path = option != NULL ? option : config->dir;
-    if (path == NULL) {
+    if (option == NULL && config->dir == NULL) {
         complain("no cache directory: give --dir, or set KILN_DIR or HOME");
         return NULL;
     }
-    return absolute_location(path);
+    return option != NULL ? absolute_location(option) : must(strdup(config->dir));
 }
 
 static int try_open(const char *option, bool has_key, uint32_t flags,

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../text/memory.h"
@@ -52,8 +53,13 @@ static char *absolute_pack(const char *tier)
     return text_of("%s%s%s", pack_scheme, escaped, path);
 }
 
-static char *absolute_directory(const char *tier)
+/* Users also name a pack by its file alone, since no cache is a regular file. */
+static char *absolute_file(const char *tier)
 {
+    struct stat found;
+    if (stat(tier, &found) == 0 && S_ISREG(found.st_mode)) {
+        return pack_location(tier, NULL);
+    }
     owned char *absolute = absolute_path(tier);
     owned char *escaped = escape(absolute);
     return strchr(absolute, '|') == NULL ? must(strdup(absolute)) : text_of("file://%s", escaped);
@@ -91,7 +97,7 @@ static char *absolute_tier(const char *tier)
         return absolute_pack(tier);
     }
     /* The store reports an empty tier. */
-    return is_url(tier) || tier[0] == '\0' ? must(strdup(tier)) : absolute_directory(tier);
+    return is_url(tier) || tier[0] == '\0' ? must(strdup(tier)) : absolute_file(tier);
 }
 
 char *absolute_location(const char *location)

@@ -24,6 +24,7 @@ enum { DIRECTORY = 256, KEY_FILE, JSON, HELP, OWN };
 #define WAIT_MS_MAX 86400000
 
 #define AGE_DIGITS_MAX 9
+#define LIMIT_DIGITS_MAX 9
 
 /* A subcommand's own options come first, so that one of them may replace a common option. */
 static void fill_table(const command_line *line, struct option *table)
@@ -75,14 +76,14 @@ uint64_t options_wait_ms(const char *command, const char *text)
     return ms;
 }
 
-uint64_t options_max_size(const char *command, const char *text, uint64_t if_absent)
+uint64_t options_size(const char *command, const char *name, const char *text, uint64_t if_absent)
 {
     uint64_t bytes = if_absent;
     if (text != NULL && kiln_size_parse(text, &bytes) != KILN_OK) {
         options_wrong(command,
-                      "--max-size expects a number of bytes, or a number with a suffix K, M, G or "
-                      "T, not '%s'",
-                      text);
+                      "--%s expects a number of bytes, or a number with a unit, such as 500M, "
+                      "10MiB or 2GB, not '%s'",
+                      name, text);
     }
     return bytes;
 }
@@ -114,6 +115,17 @@ uint64_t options_older_than_s(const char *command, const char *text)
                       text);
     }
     return age_s;
+}
+
+uint64_t options_limit(const char *command, const char *text)
+{
+    const bool is_number = text == NULL || (text[0] != '0' && text[0] != '\0' &&
+                                            text[strspn(text, "0123456789")] == '\0' &&
+                                            strlen(text) <= LIMIT_DIGITS_MAX);
+    if (!is_number) {
+        options_wrong(command, "--limit expects a number above 0, not '%s'", text);
+    }
+    return text == NULL ? 0 : strtoull(text, NULL, 10);
 }
 
 /* Sets the environment variable, so that the processes that the tool starts use the file too. */

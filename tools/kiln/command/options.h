@@ -16,7 +16,7 @@ typedef struct option_spec {
     const char **text;
 } option_spec;
 
-#define OPTIONS_MAX 8
+#define OPTIONS_MAX 16
 
 typedef struct command_line {
     /* What the subcommand accepts. */
@@ -44,8 +44,12 @@ _Noreturn void options_wrong(const char *command, const char *format, ...)
 /* Returns the value of --wait-ms, at most a day. */
 uint64_t options_wait_ms(const char *command, const char *text);
 
-/* Returns the value of --max-size in bytes, or @if_absent if @text is NULL. */
-uint64_t options_max_size(const char *command, const char *text, uint64_t if_absent);
+/* Returns a size in bytes, which is the value of the option @name, or @if_absent if @text is NULL.
+ */
+uint64_t options_size(const char *command, const char *name, const char *text, uint64_t if_absent);
 
 /* Returns the value of --older-than in seconds; 0 if @text is NULL. */
 uint64_t options_older_than_s(const char *command, const char *text);
+
+/* Returns the value of --limit; 0 if @text is NULL. */
+uint64_t options_limit(const char *command, const char *text);

@@ -34,7 +34,7 @@ static trim_limits limits_read(const char *command, const char *max_size, const 
         options_wrong(command, "give --max-size or --older-than");
     }
     return (trim_limits){
-        .max_size = options_max_size(command, max_size, UINT64_MAX),
+        .max_size = options_size(command, "max-size", max_size, UINT64_MAX),
         .max_age_s = options_older_than_s(command, older_than),
     };
 }

@@ -7,6 +7,7 @@
 #include "../command/options.h"
 #include "../text/confirm.h"
 #include "../text/exit_code.h"
+#include "../text/memory.h"
 #include "../text/output.h"
 #include "other_layout.h"
 #include "removal.h"
@@ -23,7 +24,20 @@ static const char usage[] =
     "  --yes            don't ask; required if stdin is not a terminal\n"
     "  --json           one JSON object\n";
 
-static const digest_prefix everything = {.length = 0};
+typedef struct request_count {
+    uint64_t count, bytes;
+} request_count;
+
+static int count_request(void *user, kiln_item *item)
+{
+    request_count *requests = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (kiln_item_get_info(item, &info) == KILN_OK) {
+        requests->count++;
+        requests->bytes += info.stored_bytes;
+    }
+    return 0;
+}
 
 static bool ask(const cache_directory *directory, bool newer)
 {
@@ -31,9 +45,16 @@ static bool ask(const cache_directory *directory, bool newer)
     if (directory->store == NULL || kiln_store_get_stat(directory->store, 0, &stat) != KILN_OK) {
         return true;
     }
+    request_count requests = {0};
+    kiln_store_each_request(directory->store, count_request, &requests);
     char size[UNIT_TEXT_SIZE];
-    return confirmed("Remove %" PRIu64 " %s (%s)%s from %s?", stat.entries,
-                     noun_of(stat.entries, "entry", "entries"), format_size(stat.bytes, size),
+    owned char *also = requests.count == 0
+                           ? text_of("%s", "")
+                           : text_of(" and %" PRIu64 " %s", requests.count,
+                                     noun_of(requests.count, "request", "requests"));
+    return confirmed("Remove %" PRIu64 " %s%s (%s)%s from %s?", stat.entries,
+                     noun_of(stat.entries, "entry", "entries"), also,
+                     format_size(stat.bytes + requests.bytes, size),
                      newer ? ", those of a newer format too," : "", directory->path);
 }
 
@@ -49,8 +70,9 @@ static kiln_status remove_newer(kiln_store *store, removal_work *removal)
         return status;
     }
     /* Removes entries that were stored meanwhile, and retries those that could not be removed. */
+    entry_filter everything = {.takes_requests = true};
     removal_work rest = {0};
-    status = removal_run(store, &everything, 1, &rest);
+    status = removal_run(store, &everything, &rest);
     removal->removed += report.removed + rest.removed;
     removal->requests += rest.requests;
     removal->removed_bytes += report.removed_bytes + rest.removed_bytes;
@@ -61,7 +83,8 @@ static kiln_status remove_newer(kiln_store *store, removal_work *removal)
 
 static kiln_status remove_all(kiln_store *store, bool newer, removal_work *ret_removal)
 {
-    kiln_status status = removal_run(store, &everything, 1, ret_removal);
+    entry_filter everything = {.takes_requests = true};
+    kiln_status status = removal_run(store, &everything, ret_removal);
     if (status == KILN_OK && newer) {
         return remove_newer(store, ret_removal);
     }

@@ -6,20 +6,17 @@
 #include "transfer.h"
 
 static const char usage[] =
-    "Usage: kiln copy [--device TEXT] [--name TEXT] [--only FILE] [--trust] [--key-file FILE]\n"
-    "                 [--json] FROM TO [DIGEST-PREFIX...]\n"
+    "Usage: kiln copy [--trust] [--key-file FILE] [--json] [FILTERS] FROM TO\n"
+    "                 [DIGEST-PREFIX...]\n"
     "\n"
     "Copies entries from one store into another. Each is a directory, the URL of a server, or a\n"
     "chain; FROM may also be pack:FILE. Entries that TO already has are not copied again, so\n"
     "repeating an interrupted copy continues it. Without filters, copies all entries. A prefix\n"
     "selects all entries that it matches.\n"
     "\n"
-    "  --device TEXT    only entries whose device contains this text, in upper or lower case\n"
-    "  --name TEXT      only entries whose name contains this text, in upper or lower case\n"
-    "  --only FILE      only the entries that 'kiln run --record FILE' has listed\n"
     "  --trust          copy entries that nothing authenticates, because you know who wrote them\n"
     "  --key-file FILE  the file with the signing key of both stores\n"
-    "  --json           one JSON object\n";
+    "  --json           one JSON object\n" ENTRY_FILTER_USAGE;
 
 static void check_stores(const command_line *line, const char *command)
 {
@@ -37,16 +34,13 @@ int cmd_copy(int argc, char **argv)
     entry_filter filter = {0};
     command_line line = {
         .usage = usage,
-        .options = {{.name = "device", .text = &filter.device},
-                    {.name = "name", .text = &filter.name},
-                    {.name = "only", .text = &filter.only},
-                    {.name = "trust", .flag = &trust}},
+        .options = {ENTRY_FILTER_OPTIONS(filter), {.name = "trust", .flag = &trust}},
         .operands_min = 2,
         .operands_max = -1,
     };
     options_read(&line, argc, argv);
     check_stores(&line, argv[0]);
-    entry_filter_read(&filter, line.operands + 2);
+    entry_filter_read(&filter, argv[0], line.operands + 2);
     const int exit_code =
         transfer_run(line.operands[0], line.operands[1],
                      &(transfer_terms){.filter = &filter, .trusts = trust, .json = line.json});

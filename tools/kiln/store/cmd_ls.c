@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "../command/commands.h"
 #include "../command/directory.h"
@@ -10,21 +11,24 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/table.h"
+#include "groups.h"
 #include "listing.h"
 #include "other_layout.h"
 
 static const char usage[] =
     "Usage: kiln ls [--dir DIR] [--key-file FILE] [--layout LAYOUT] [--all] [--sort ORDER]\n"
-    "               [--json]\n"
+    "               [--group-by WHAT] [--json] [FILTERS]\n"
     "\n"
-    "Lists the entries, the most recently used first.\n"
+    "Lists the entries, the most recently used first. Columns in which all entries agree are left\n"
+    "out, and long texts are cut to the width of the terminal, or to 100 columns elsewhere.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"
     "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
     "  --all            also list requests for later builds\n"
     "  --sort ORDER     used, created, size, cost (of building), name, device, kind or digest\n"
-    "  --json           one JSON object per line\n";
+    "  --group-by WHAT  totals of each device, driver, program or day (of the last use)\n"
+    "  --json           one JSON object per line\n" ENTRY_FILTER_USAGE;
 
 #define SHORT_DIGEST 12
 
@@ -44,70 +48,141 @@ static json_t *item_to_json(const listed_item *item)
     return object;
 }
 
-enum { DIGEST, STATE, KIND, BYTES, BUILD, LAST_USED, DEVICE, NAME };
+/* ---- the table ---- */
 
-static struct libscols_table *new_table(void)
+static char *digest_text(const listed_item *item)
 {
-    struct libscols_table *table = table_new();
-    table_add_column(table, "DIGEST", COLUMN_TEXT);
-    table_add_column(table, "STATE", COLUMN_TEXT);
-    table_add_column(table, "KIND", COLUMN_TEXT);
-    table_add_column(table, "SIZE", COLUMN_NUMBER);
-    table_add_column(table, "BUILD", COLUMN_NUMBER);
-    table_add_column(table, "LAST USED", COLUMN_TEXT);
-    table_add_column(table, "DEVICE", COLUMN_LONG_TEXT);
-    table_add_column(table, "NAME", COLUMN_LONG_TEXT);
-    return table;
+    return text_of("%.*s", SHORT_DIGEST, item->digest);
 }
 
-static void add_row(struct libscols_table *table, const listed_item *item)
+static char *state_text(const listed_item *item)
+{
+    return text_of("%s", item_state_name(item->state));
+}
+
+static char *kind_text(const listed_item *item)
+{
+    return text_of("%s", item->state == KILN_OK ? kiln_entry_kind_name(item->kind) : "-");
+}
+
+static char *size_text(const listed_item *item)
 {
     char text[UNIT_TEXT_SIZE];
-    struct libscols_line *row = table_add_row(table);
-    snprintf(text, sizeof text, "%.*s", SHORT_DIGEST, item->digest);
-    row_set(row, DIGEST, text);
-    row_set(row, STATE, item_state_name(item->state));
-    row_set(row, KIND, item->state == KILN_OK ? kiln_entry_kind_name(item->kind) : "-");
-    row_set(row, BYTES, format_size(item->stored_bytes, text));
-    row_set(row, BUILD, item->state == KILN_OK ? format_duration(item->build_ns, text) : "-");
-    row_set(row, LAST_USED, format_time(item->last_used_s, text));
-    row_set(row, NAME, item->name);
-    row_set(row, DEVICE, item->device);
-    if (item->state != KILN_OK) {
-        row_set_colour(row, STATE, item->state == KILN_E_VERSION ? COLOUR_WARNING : COLOUR_ERROR);
+    return text_of("%s", format_size(item->stored_bytes, text));
+}
+
+static char *build_text(const listed_item *item)
+{
+    char text[UNIT_TEXT_SIZE];
+    return text_of("%s", item->state == KILN_OK ? format_duration(item->build_ns, text) : "-");
+}
+
+static char *last_used_text(const listed_item *item)
+{
+    char text[UNIT_TEXT_SIZE];
+    return text_of("%s", format_time(item->last_used_s, text));
+}
+
+static char *device_text(const listed_item *item)
+{
+    return text_of("%s", item->device);
+}
+
+static char *name_text(const listed_item *item)
+{
+    return text_of("%s", item->name);
+}
+
+typedef struct ls_column {
+    const char *heading;
+    column_kind kind;
+    char *(*text)(const listed_item *item); /* the caller frees the text */
+    const char *usual; /* left out if all entries have this text; "": if all have the same text,
+                          and there are several; NULL: never left out */
+} ls_column;
+
+static const ls_column columns[] = {
+    {"DIGEST", COLUMN_TEXT, digest_text, NULL},    {"STATE", COLUMN_TEXT, state_text, "ok"},
+    {"KIND", COLUMN_TEXT, kind_text, "program"},   {"SIZE", COLUMN_NUMBER, size_text, NULL},
+    {"BUILD", COLUMN_NUMBER, build_text, NULL},    {"LAST USED", COLUMN_TEXT, last_used_text, NULL},
+    {"DEVICE", COLUMN_LONG_TEXT, device_text, ""}, {"NAME", COLUMN_LONG_TEXT, name_text, NULL},
+};
+
+#define COLUMN_COUNT (sizeof columns / sizeof columns[0])
+
+static bool varies(const ls_column *column, const store_listing *listing)
+{
+    if (column->usual == NULL || (column->usual[0] == '\0' && listing->count < 2)) {
+        return true;
     }
-}
-
-static bool is_hidden(const listed_item *item)
-{
-    return item->state == KILN_OK && item->kind == KILN_ENTRY_REQUEST;
-}
-
-/* Returns how many items it printed. */
-static size_t print_listing(const store_listing *listing, bool all, bool json)
-{
-    struct libscols_table *table = json ? NULL : new_table();
-    size_t shown = 0;
+    owned char *first = column->text(&listing->items[0]);
+    const char *expected = column->usual[0] == '\0' ? first : column->usual;
     for (size_t i = 0; i < listing->count; i++) {
-        const listed_item *item = &listing->items[i];
-        if (!all && is_hidden(item)) {
-            continue;
-        }
-        shown++;
-        if (json) {
-            json_print(stdout, item_to_json(item));
-        } else {
-            add_row(table, item);
+        owned char *text = column->text(&listing->items[i]);
+        if (strcmp(text, expected) != 0) {
+            return true;
         }
     }
-    if (!json) {
-        table_print(table);
-    }
-    return shown;
+    return false;
 }
 
-static void explain_nothing(const cache_directory *directory, bool has_requests, bool json)
+static void add_cell(struct libscols_line *row, int place, const ls_column *column,
+                     const listed_item *item)
 {
+    owned char *text = column->text(item);
+    row_set(row, place, text);
+    if (column->text == state_text && item->state != KILN_OK) {
+        row_set_colour(row, place, item->state == KILN_E_VERSION ? COLOUR_WARNING : COLOUR_ERROR);
+    }
+}
+
+/* @listing  not empty */
+static void print_table(const store_listing *listing)
+{
+    const ls_column *shown[COLUMN_COUNT];
+    int count = 0;
+    struct libscols_table *table = table_new();
+    table_fit(table);
+    for (size_t i = 0; i < COLUMN_COUNT; i++) {
+        if (varies(&columns[i], listing)) {
+            table_add_column(table, columns[i].heading, columns[i].kind);
+            shown[count++] = &columns[i];
+        }
+    }
+    for (size_t i = 0; i < listing->count; i++) {
+        struct libscols_line *row = table_add_row(table);
+        for (int place = 0; place < count; place++) {
+            add_cell(row, place, shown[place], &listing->items[i]);
+        }
+    }
+    table_print(table);
+}
+
+static void print_listing(const store_listing *listing, bool json)
+{
+    for (size_t i = 0; json && i < listing->count; i++) {
+        json_print(stdout, item_to_json(&listing->items[i]));
+    }
+    if (!json && listing->count > 0) {
+        print_table(listing);
+    }
+}
+
+static int end_at_request(void *user, kiln_item *item)
+{
+    (void)item;
+    *(bool *)user = true;
+    return 1;
+}
+
+static void explain_nothing(const cache_directory *directory, const entry_filter *filter, bool json)
+{
+    bool has_requests = false;
+    if (entry_filter_is_set(filter)) {
+        complain("no entry in %s is selected", directory->path);
+        return;
+    }
+    kiln_store_each_request(directory->store, end_at_request, &has_requests);
     const char *layout;
     owned char *location = other_layout_find(directory, &layout);
     if (location != NULL) {
@@ -126,46 +201,78 @@ static void explain_nothing(const cache_directory *directory, bool has_requests,
     }
 }
 
-static int list(const cache_directory *directory, listing_order *order, bool all, bool json)
+typedef struct ls_order {
+    listing_order *order;
+    group_name *group; /* NULL: entries are listed */
+    entry_filter filter;
+    bool json;
+} ls_order;
+
+static int list(const cache_directory *directory, ls_order *wanted)
 {
     store_listing listing;
-    kiln_status status = listing_read(directory->store, &listing);
+    kiln_status status = listing_read(directory->store, &wanted->filter, &listing);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);
     }
-    listing_sort(&listing, order);
-    if (print_listing(&listing, all, json) == 0 && directory->store != NULL) {
-        explain_nothing(directory, listing.count > 0, json);
+    listing_sort(&listing, wanted->order);
+    listing_limit(&listing, wanted->filter.limit);
+    if (wanted->group != NULL) {
+        groups_print(&listing, wanted->group, wanted->json);
+    } else {
+        print_listing(&listing, wanted->json);
+    }
+    if (listing.count == 0 && directory->store != NULL) {
+        explain_nothing(directory, &wanted->filter, wanted->json);
     }
     listing_free(&listing);
     return EXIT_OK;
 }
 
+static void check_layout(const char *command, const char *sort, const char *group_by,
+                         const entry_filter *filter)
+{
+    if (sort != NULL || group_by != NULL || entry_filter_is_set(filter)) {
+        options_wrong(command,
+                      "--sort, --group-by and filters can't be combined with --layout dpcpp");
+    }
+}
+
 int cmd_ls(int argc, char **argv)
 {
-    bool all = false;
     const char *layout = NULL;
     const char *sort = NULL;
+    const char *group_by = NULL;
+    ls_order wanted = {0};
     command_line line = {
         .usage = usage,
-        .options = {{.name = "all", .flag = &all},
+        .options = {ENTRY_FILTER_OPTIONS(wanted.filter),
+                    {.name = "all", .flag = &wanted.filter.takes_requests},
                     {.name = "layout", .text = &layout},
-                    {.name = "sort", .text = &sort}},
+                    {.name = "sort", .text = &sort},
+                    {.name = "group-by", .text = &group_by}},
     };
     options_read(&line, argc, argv);
     if (layout != NULL) {
-        if (sort != NULL) {
-            options_wrong(argv[0], "--sort can't be combined with --layout dpcpp");
-        }
+        check_layout(argv[0], sort, group_by, &wanted.filter);
         return dpcpp_ls(&(dpcpp_request){argv[0], layout, line.directory, line.json});
     }
-    listing_order *order = listing_order_named(sort != NULL ? sort : "used");
-    if (order == NULL) {
+    wanted.json = line.json;
+    wanted.order = listing_order_named(sort != NULL ? sort : "used");
+    if (wanted.order == NULL) {
         options_wrong(argv[0],
                       "--sort expects used, created, size, cost, name, device, kind or digest, not "
                       "'%s'",
                       sort);
     }
+    wanted.group = group_by == NULL ? NULL : group_named(group_by, &wanted.filter.reads_drivers);
+    if (group_by != NULL && wanted.group == NULL) {
+        options_wrong(argv[0], "--group-by expects device, driver, program or day, not '%s'",
+                      group_by);
+    }
+    entry_filter_read(&wanted.filter, argv[0], line.operands);
     owned_directory directory = directory_open(line.directory, KILN_STORE_READONLY);
-    return list(&directory, order, all, line.json);
+    const int exit_code = list(&directory, &wanted);
+    entry_filter_done(&wanted.filter);
+    return exit_code;
 }

@@ -13,24 +13,21 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
-#include "entry_filter.h"
+#include "listing.h"
 #include "walk.h"
 
 static const char usage[] =
-    "Usage: kiln pack [--dir DIR] [--device TEXT] [--name TEXT] [--only FILE] [--strip-keys]\n"
-    "                 [--key-file FILE] [--json] OUT [DIGEST-PREFIX...]\n"
+    "Usage: kiln pack [--dir DIR] [--strip-keys] [--key-file FILE] [--json] [FILTERS]\n"
+    "                 OUT [DIGEST-PREFIX...]\n"
     "\n"
     "Writes entries to one file that never changes, which can be shipped with an application and\n"
     "used as pack:OUT. Without filters, writes all entries. A prefix selects all entries that it\n"
     "matches.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --device TEXT    only entries whose device contains this text, in upper or lower case\n"
-    "  --name TEXT      only entries whose name contains this text, in upper or lower case\n"
-    "  --only FILE      only the entries that 'kiln run --record FILE' has listed\n"
     "  --strip-keys     store digests instead of sources and other long parts of keys\n"
     "  --key-file FILE  sign the entries with the key in this file; default: the cache's\n"
-    "  --json           one JSON object\n";
+    "  --json           one JSON object\n" ENTRY_FILTER_USAGE;
 
 typedef struct pack_job {
     entry_filter filter;
@@ -57,7 +54,7 @@ static void add(pack_job *packing, kiln_item *item, const char *digest)
 static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
     pack_job *packing = user;
-    if (entry_filter_selects(&packing->filter, info)) {
+    if (entry_filter_selects_item(&packing->filter, item, info)) {
         add(packing, item, digest);
     }
     return packing->status != KILN_OK;
@@ -113,7 +110,10 @@ static int pack_into(pack_job *packing, const cache_directory *directory, const 
     if (status != KILN_OK) {
         return complain_of(&error, status);
     }
-    status = walk_items(directory->store, visit, packing);
+    status = listing_choose(directory->store, &packing->filter);
+    if (status == KILN_OK) {
+        status = walk_items(directory->store, visit, packing);
+    }
     if (status != KILN_OK || packing->status != KILN_OK) {
         kiln_pack_writer_abandon(&packing->writer);
         const bool is_of_pack = packing->status != KILN_OK;
@@ -131,16 +131,14 @@ int cmd_pack(int argc, char **argv)
     const char *key_file = NULL;
     command_line line = {
         .usage = usage,
-        .options = {{.name = "device", .text = &packing.filter.device},
-                    {.name = "name", .text = &packing.filter.name},
-                    {.name = "only", .text = &packing.filter.only},
+        .options = {ENTRY_FILTER_OPTIONS(packing.filter),
                     {.name = "strip-keys", .flag = &strip_keys},
                     {.name = "key-file", .text = &key_file}},
         .operands_min = 1,
         .operands_max = -1,
     };
     options_read(&line, argc, argv);
-    entry_filter_read(&packing.filter, line.operands + 1);
+    entry_filter_read(&packing.filter, argv[0], line.operands + 1);
     owned_directory directory = directory_open(line.directory, KILN_STORE_READONLY);
     owned char *key_path = key_file == NULL ? NULL : absolute_path(key_file);
     const kiln_pack_params params = {.struct_size = sizeof params,

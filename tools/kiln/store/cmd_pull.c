@@ -11,8 +11,7 @@
 #include "transfer.h"
 
 static const char pull_usage[] =
-    "Usage: kiln pull [--dir DIR] [--device TEXT] [--name TEXT] [--only FILE] [--trust]\n"
-    "                 [--key-file FILE] [--json] [FROM]\n"
+    "Usage: kiln pull [--dir DIR] [--trust] [--key-file FILE] [--json] [FILTERS] [FROM]\n"
     "\n"
     "Copies the entries that fit the OpenCL drivers and devices found here, and those that belong\n"
     "to no OpenCL driver, into the first store of a chain. Entries that are already there are\n"
@@ -20,16 +19,12 @@ static const char pull_usage[] =
     "\n"
     "  FROM             a store, such as the URL of a server; default: the others of the chain\n"
     "  --dir DIR        the chain, or one directory\n"
-    "  --device TEXT    only entries whose device contains this text, in upper or lower case\n"
-    "  --name TEXT      only entries whose name contains this text, in upper or lower case\n"
-    "  --only FILE      only the entries that 'kiln run --record FILE' has listed\n"
     "  --trust          copy entries that nothing authenticates, because you know who wrote them\n"
     "  --key-file FILE  the file with the signing key\n"
-    "  --json           one JSON object\n";
+    "  --json           one JSON object\n" ENTRY_FILTER_USAGE;
 
 static const char push_usage[] =
-    "Usage: kiln push [--dir DIR] [--device TEXT] [--name TEXT] [--only FILE]\n"
-    "                 [--key-file FILE] [--json] [TO]\n"
+    "Usage: kiln push [--dir DIR] [--key-file FILE] [--json] [FILTERS] [TO]\n"
     "\n"
     "Copies the entries that fit the OpenCL drivers and devices found here, and those that belong\n"
     "to no OpenCL driver, out of the first store of a chain. Entries that are already there are\n"
@@ -37,11 +32,8 @@ static const char push_usage[] =
     "\n"
     "  TO               a store, such as the URL of a server; default: the others of the chain\n"
     "  --dir DIR        the chain, or one directory\n"
-    "  --device TEXT    only entries whose device contains this text, in upper or lower case\n"
-    "  --name TEXT      only entries whose name contains this text, in upper or lower case\n"
-    "  --only FILE      only the entries that 'kiln run --record FILE' has listed\n"
     "  --key-file FILE  the file with the signing key\n"
-    "  --json           one JSON object\n";
+    "  --json           one JSON object\n" ENTRY_FILTER_USAGE;
 
 /* The two stores that entries are copied between. */
 typedef struct store_pair {
@@ -74,14 +66,11 @@ int cmd_pull(int argc, char **argv)
     entry_filter filter = {0};
     command_line line = {
         .usage = pull_usage,
-        .options = {{.name = "device", .text = &filter.device},
-                    {.name = "name", .text = &filter.name},
-                    {.name = "only", .text = &filter.only},
-                    {.name = "trust", .flag = &trust}},
+        .options = {ENTRY_FILTER_OPTIONS(filter), {.name = "trust", .flag = &trust}},
         .operands_max = 1,
     };
     options_read(&line, argc, argv);
-    entry_filter_read(&filter, line.operands + line.operand_count);
+    entry_filter_read(&filter, argv[0], line.operands + line.operand_count);
     const transfer_terms terms = {
         .filter = &filter, .only_fitting = true, .trusts = trust, .json = line.json};
     store_pair pair = find_stores(&line, argv[0]);
@@ -96,13 +85,11 @@ int cmd_push(int argc, char **argv)
     entry_filter filter = {0};
     command_line line = {
         .usage = push_usage,
-        .options = {{.name = "device", .text = &filter.device},
-                    {.name = "name", .text = &filter.name},
-                    {.name = "only", .text = &filter.only}},
+        .options = {ENTRY_FILTER_OPTIONS(filter)},
         .operands_max = 1,
     };
     options_read(&line, argc, argv);
-    entry_filter_read(&filter, line.operands + line.operand_count);
+    entry_filter_read(&filter, argv[0], line.operands + line.operand_count);
     const transfer_terms terms = {.filter = &filter, .only_fitting = true, .json = line.json};
     store_pair pair = find_stores(&line, argv[0]);
     const int exit_code = transfer_run(pair.own, pair.others, &terms);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
 #include "../command/commands.h"
@@ -7,78 +6,73 @@
 #include "../command/options.h"
 #include "../key/key_ring.h"
 #include "../text/exit_code.h"
-#include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
+#include "listing.h"
 #include "removal.h"
 #include "walk.h"
 
 static const char usage[] =
     "Usage: kiln rm [--dir DIR] [--key-file FILE] [--all-matching] [--json] DIGEST-PREFIX...\n"
+    "       kiln rm [--dir DIR] [--key-file FILE] [--json] FILTERS\n"
     "       kiln rm [--dir DIR] --signer NAME|NAME:KEY [--json]\n"
     "\n"
     "Removes the entries that the prefixes match. A prefix has at least 4 digits and must match\n"
-    "one entry; if one matches several, nothing at all is removed.\n"
+    "one entry; if one matches several, nothing at all is removed. Without prefixes, removes all\n"
+    "entries that the filters select.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"
     "  --all-matching   remove all entries that a prefix matches\n"
     "  --signer KEY     remove all entries that name this key as their signer: NAME:KEY, or the\n"
     "                   NAME of a key that 'kiln key show' prints\n"
-    "  --json           one JSON object\n";
+    "  --json           one JSON object\n" ENTRY_FILTER_USAGE;
 
-/* What the operands select. */
-typedef struct entry_selection {
-    digest_prefix *prefixes; /* the prefixes that match an entry; whole digests if each must match
-                                one entry */
-    size_t count;
-    bool something_missing;
-} entry_selection;
-
-static bool matches_any(const store_listing *listing, const digest_prefix *prefix)
+/* Chooses all items that a prefix matches. Returns EXIT_OK or EXIT_NOTHING_FOUND. */
+static int choose_all(const store_listing *listing, const digest_prefix *prefix,
+                      entry_filter *filter)
 {
-    const bool matches = listing_has(listing, prefix);
-    if (!matches) {
+    if (!listing_has(listing, prefix)) {
         complain("no entry begins with '%s'", prefix->text);
+        return EXIT_NOTHING_FOUND;
     }
-    return matches;
+    for (size_t i = 0; i < listing->count; i++) {
+        if (digest_prefix_matches(prefix, listing->items[i].digest)) {
+            entry_filter_choose(filter, listing->items[i].digest);
+        }
+    }
+    return EXIT_OK;
 }
 
-/* Returns EXIT_OK if a prefix belongs to the selection; EXIT_NOTHING_FOUND if it matches nothing;
- * EXIT_USAGE if it must match one entry and matches several. */
-static int resolve(const store_listing *listing, bool all_matching, digest_prefix *prefix)
+/* Chooses the one item that a prefix matches. Returns EXIT_OK; EXIT_NOTHING_FOUND; EXIT_USAGE: it
+ * matches several. */
+static int choose_one(const store_listing *listing, const digest_prefix *prefix,
+                      entry_filter *filter)
 {
-    if (all_matching) {
-        return matches_any(listing, prefix) ? EXIT_OK : EXIT_NOTHING_FOUND;
-    }
     int exit_code = EXIT_OK;
     const listed_item *item = listing_find(listing, prefix, &exit_code);
-    if (item == NULL) {
-        return exit_code;
+    if (item != NULL) {
+        entry_filter_choose(filter, item->digest);
     }
-    *prefix = (digest_prefix){.length = KILN_DIGEST_TEXT_SIZE - 1};
-    memcpy(prefix->text, item->digest, sizeof prefix->text);
-    return EXIT_OK;
+    return exit_code;
 }
 
-/* Returns EXIT_OK. If nothing may be removed, returns the exit code of the command. */
-static int select_items(const store_listing *listing, char **operands, bool all_matching,
-                        entry_selection *selection)
+/* Chooses what to remove from a listing of what the filter selects. Returns EXIT_OK;
+ * EXIT_NOTHING_FOUND if a prefix matches nothing; EXIT_USAGE if nothing may be removed. */
+static int choose_items(const store_listing *listing, char **operands, bool all_matching,
+                        entry_filter *filter)
 {
-    for (; *operands != NULL; operands++) {
-        digest_prefix *prefix = &selection->prefixes[selection->count];
-        *prefix = digest_prefix_parse(*operands);
-        int exit_code = resolve(listing, all_matching, prefix);
-        if (exit_code == EXIT_USAGE) {
-            return exit_code;
-        }
-        if (exit_code == EXIT_OK) {
-            selection->count++;
-        } else {
-            selection->something_missing = true;
-        }
+    const digest_prefix everything = {.length = 0};
+    int exit_code = EXIT_OK;
+    if (*operands == NULL && listing->count > 0) {
+        return choose_all(listing, &everything, filter);
     }
-    return EXIT_OK;
+    for (; *operands != NULL && exit_code != EXIT_USAGE; operands++) {
+        const digest_prefix prefix = digest_prefix_parse(*operands);
+        const int of_prefix = (all_matching ? choose_all : choose_one)(listing, &prefix, filter);
+        exit_code = of_prefix == EXIT_OK ? exit_code : of_prefix;
+    }
+    return exit_code;
 }
 
 /* @status  of the walk through the store */
@@ -93,15 +87,6 @@ static int report_removal(const removal_work *removal, kiln_status status, bool 
         return EXIT_IO;
     }
     return something_missing || removal->newer > 0 ? EXIT_NOTHING_FOUND : EXIT_OK;
-}
-
-static int remove_selection(kiln_store *store, const entry_selection *selection, bool json)
-{
-    removal_work removal = {0};
-    const kiln_status status =
-        selection->count == 0 ? KILN_OK
-                              : removal_run(store, selection->prefixes, selection->count, &removal);
-    return report_removal(&removal, status, selection->something_missing, json);
 }
 
 typedef struct signer_removal {
@@ -160,42 +145,51 @@ static kiln_public_key key_of(const char *signer)
     return key;
 }
 
-static int remove_matching(const cache_directory *directory, const command_line *line,
-                           bool all_matching)
+static int remove_selected(const cache_directory *directory, const command_line *line,
+                           bool all_matching, entry_filter *filter)
 {
     store_listing listing;
-    kiln_status status = listing_read(directory->store, &listing);
+    kiln_status status = listing_read(directory->store, filter, &listing);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);
     }
-    entry_selection selection = {
-        .prefixes = must(calloc((size_t)line->operand_count, sizeof *selection.prefixes))};
-    int exit_code = select_items(&listing, line->operands, all_matching, &selection);
+    listing_limit(&listing, filter->limit);
+    const int exit_code = choose_items(&listing, line->operands, all_matching, filter);
     listing_free(&listing);
-    if (exit_code == EXIT_OK) {
-        exit_code = remove_selection(directory->store, &selection, line->json);
+    if (exit_code == EXIT_USAGE) {
+        return exit_code;
     }
-    free(selection.prefixes);
-    return exit_code;
+    entry_filter_choose_end(filter);
+    removal_work removal = {0};
+    status = filter->chosen_count == 0 ? KILN_OK : removal_run(directory->store, filter, &removal);
+    return report_removal(&removal, status, exit_code != EXIT_OK, line->json);
 }
 
 int cmd_rm(int argc, char **argv)
 {
     bool all_matching = false;
     const char *signer = NULL;
+    entry_filter filter = {0};
     command_line line = {
         .usage = usage,
-        .options = {{.name = "all-matching", .flag = &all_matching},
+        .options = {ENTRY_FILTER_OPTIONS(filter),
+                    {.name = "all-matching", .flag = &all_matching},
                     {.name = "signer", .text = &signer}},
         .operands_min = 0,
         .operands_max = -1,
     };
     options_read(&line, argc, argv);
-    if ((signer != NULL) == (line.operand_count > 0)) {
-        options_wrong(argv[0], "expected either digests or --signer");
+    const bool selects = line.operand_count > 0 || entry_filter_is_set(&filter);
+    if ((signer != NULL) == selects) {
+        options_wrong(argv[0], "expected digests, filters or --signer");
     }
     const kiln_public_key key = signer != NULL ? key_of(signer) : (kiln_public_key){0};
+    filter.takes_requests = line.operand_count > 0;
+    entry_filter_read(&filter, argv[0], line.operands + line.operand_count);
     owned_directory directory = directory_open(line.directory, 0);
-    return signer != NULL ? remove_of_signer(directory.store, &key, line.json)
-                          : remove_matching(&directory, &line, all_matching);
+    const int exit_code = signer != NULL
+                              ? remove_of_signer(directory.store, &key, line.json)
+                              : remove_selected(&directory, &line, all_matching, &filter);
+    entry_filter_done(&filter);
+    return exit_code;
 }

@@ -11,29 +11,31 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+#include "listing.h"
 #include "other_layout.h"
+#include "removal.h"
 #include "stale.h"
 
 static const char usage[] =
-    "Usage: kiln trim [--dir DIR] [--key-file FILE] [--max-size SIZE] [--older-than AGE] "
-    "[--stale]\n"
-    "                 [--dry-run] [--json]\n"
+    "Usage: kiln trim [--dir DIR] [--key-file FILE] [--max-size SIZE] [--stale] [--dry-run]\n"
+    "                 [--json] [FILTERS]\n"
     "       kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than AGE] [--yes]\n"
     "                 [--grace SECONDS] [--json]\n"
     "\n"
     "Removes entries until the cache fits its limit, and temporary files of writers that died.\n"
     "Entries that were cheap to build for their size and have not been used for long are removed\n"
     "first. Without an option that selects what to remove, the limit is the one that programs\n"
-    "observe.\n"
+    "observe. --older-than removes everything that was not used for so long. With other filters,\n"
+    "only the entries that they select are removed, the least recently used first: all of them if\n"
+    "--older-than is given without --max-size, otherwise until the cache fits its limit.\n"
     "\n"
     "From a cache that a SYCL runtime wrote, removes the least recently used items, and repairs\n"
     "what verify finds. Without --yes, only prints what it would do.\n"
     "\n"
     "  --dir DIR         the cache directory\n"
     "  --key-file FILE   the file with the signing key\n"
-    "  --max-size SIZE   what may remain: bytes, or a number with a suffix K, M, G or T\n"
-    "  --older-than AGE  remove what was not used for this long: days, or a number with a suffix\n"
-    "                    d, h, m or s\n"
+    "  --max-size SIZE   what may remain: bytes, or a number with a unit, such as 500M, 10MiB\n"
+    "                    or 2GB\n"
     "  --stale           remove what was built by drivers that have been replaced; loads OpenCL\n"
     "                    with the drivers that are found here\n"
     "  --dry-run         remove nothing, and print what would be removed\n"
@@ -41,10 +43,11 @@ static const char usage[] =
     "  --yes             with --layout: change the cache\n"
     "  --grace SECONDS   the age from which a lock of a SYCL runtime's cache counts as\n"
     "                    abandoned; default: 600\n"
-    "  --json            one JSON object\n";
+    "  --json            one JSON object\n" ENTRY_FILTER_USAGE;
 
 typedef struct trim_order {
     kiln_trim_params params;
+    entry_filter filter;
     bool has_limits, stale, dry_run, json;
 } trim_order;
 
@@ -53,17 +56,17 @@ typedef struct trim_outcome {
     stale_count stale;
 } trim_outcome;
 
-static void read_order(const char *command, const char *max_size, const char *older_than,
-                       trim_order *order)
+static void read_order(const char *command, const char *max_size, trim_order *order)
 {
+    const entry_filter *filter = &order->filter;
     order->params = (kiln_trim_params){
         .struct_size = sizeof order->params,
         .flags =
             (order->dry_run ? KILN_TRIM_DRY_RUN : 0) | (max_size != NULL ? KILN_TRIM_BY_SIZE : 0),
-        .max_bytes = options_max_size(command, max_size, 0),
-        .older_than_s = options_older_than_s(command, older_than),
+        .max_bytes = options_size(command, "max-size", max_size, 0),
+        .older_than_s = options_older_than_s(command, filter->older_than),
     };
-    order->has_limits = max_size != NULL || older_than != NULL || !order->stale;
+    order->has_limits = max_size != NULL || filter->older_than != NULL || !order->stale;
 }
 
 static void print_left(uint64_t entries, uint64_t bytes)
@@ -147,19 +150,71 @@ static void subtract_stale(trim_outcome *outcome)
     report->bytes -= stale->stale_bytes < report->bytes ? stale->stale_bytes : report->bytes;
 }
 
+/* Chooses what to remove until @excess bytes are freed, the least recently used first, and counts
+ * it.
+ */
+static void choose(const store_listing *listing, uint64_t excess, trim_order *order,
+                   kiln_trim_report *report)
+{
+    entry_filter *filter = &order->filter;
+    for (size_t i = listing->count; i-- > 0 && report->removed_bytes < excess;) {
+        if (filter->limit > 0 && report->removed == filter->limit) {
+            break;
+        }
+        entry_filter_choose(filter, listing->items[i].digest);
+        report->removed++;
+        report->removed_bytes += listing->items[i].stored_bytes;
+    }
+    entry_filter_choose_end(filter);
+}
+
+/* Trims only entries that the filter selects. */
+static kiln_status trim_selected(const cache_directory *directory, trim_order *order,
+                                 kiln_trim_report *report)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    store_listing listing;
+    kiln_status status = kiln_store_get_stat(directory->store, 0, &stat);
+    if (status == KILN_OK) {
+        status = listing_read(directory->store, &order->filter, &listing);
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    const uint64_t max_bytes = order->params.max_bytes;
+    const bool is_by_size = (order->params.flags & KILN_TRIM_BY_SIZE) != 0;
+    choose(&listing,
+           !is_by_size              ? UINT64_MAX
+           : stat.bytes > max_bytes ? stat.bytes - max_bytes
+                                    : 0,
+           order, report);
+    listing_free(&listing);
+    if (!order->dry_run) {
+        removal_work removal = {0};
+        status = removal_run(directory->store, &order->filter, &removal);
+        report->removed = removal.removed;
+        report->removed_bytes = removal.removed_bytes;
+    }
+    report->entries = stat.entries - report->removed;
+    report->bytes = stat.bytes - report->removed_bytes;
+    return status;
+}
+
 static kiln_status trim(const cache_directory *directory, trim_order *order, trim_outcome *outcome)
 {
     kiln_status status = KILN_OK;
     outcome->report.struct_size = sizeof outcome->report;
     if (order->stale) {
-        status = stale_remove(directory->store, order->dry_run, &outcome->stale);
+        status = stale_remove(directory->store, &order->filter, order->dry_run, &outcome->stale);
     }
     if (!(order->params.flags & KILN_TRIM_BY_SIZE) && order->params.older_than_s == 0 &&
         order->has_limits) {
         order->params.flags |= KILN_TRIM_BY_SIZE;
         order->params.max_bytes = limit_of(directory);
     }
-    if (status == KILN_OK) {
+    if (status == KILN_OK && order->has_limits && entry_filter_is_set_otherwise(&order->filter)) {
+        status = trim_selected(directory, order, &outcome->report);
+    } else if (status == KILN_OK) {
         status = kiln_store_trim(directory->store, &order->params, &outcome->report);
     }
     if (order->dry_run && !order->has_limits) {
@@ -196,14 +251,13 @@ static int trim_and_print(const cache_directory *directory, trim_order *order)
 int cmd_trim(int argc, char **argv)
 {
     const char *max_size = NULL;
-    const char *older_than = NULL;
     const char *layout = NULL;
     dpcpp_permission permission = {0};
     trim_order order = {.has_limits = false};
     command_line line = {
         .usage = usage,
-        .options = {{.name = "max-size", .text = &max_size},
-                    {.name = "older-than", .text = &older_than},
+        .options = {ENTRY_FILTER_OPTIONS(order.filter),
+                    {.name = "max-size", .text = &max_size},
                     {.name = "stale", .flag = &order.stale},
                     {.name = "dry-run", .flag = &order.dry_run},
                     {.name = "layout", .text = &layout},
@@ -212,19 +266,23 @@ int cmd_trim(int argc, char **argv)
     };
     options_read(&line, argc, argv);
     if (layout != NULL) {
-        if (order.stale || order.dry_run) {
-            options_wrong(argv[0], "--stale and --dry-run can't be combined with --layout");
+        if (order.stale || order.dry_run || entry_filter_is_set_otherwise(&order.filter)) {
+            options_wrong(argv[0], "--stale, --dry-run and filters except --older-than can't be "
+                                   "combined with --layout");
         }
         const dpcpp_request request = {argv[0], layout, line.directory, line.json};
-        return dpcpp_trim(&request, max_size, older_than, &permission);
+        return dpcpp_trim(&request, max_size, order.filter.older_than, &permission);
     }
     if (permission.yes || permission.grace != NULL) {
         options_wrong(argv[0], "--yes and --grace require --layout");
     }
     order.json = line.json;
-    read_order(argv[0], max_size, older_than, &order);
+    read_order(argv[0], max_size, &order);
+    entry_filter_read(&order.filter, argv[0], line.operands + line.operand_count);
     owned_directory directory =
         directory_open(line.directory, order.dry_run ? KILN_STORE_READONLY : 0);
-    return other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND
-                                            : trim_and_print(&directory, &order);
+    const int exit_code =
+        other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND : trim_and_print(&directory, &order);
+    entry_filter_done(&order.filter);
+    return exit_code;
 }

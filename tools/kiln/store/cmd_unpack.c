@@ -46,6 +46,11 @@ int cmd_unpack(int argc, char **argv)
     if (trust ? key_file != NULL : key_file == NULL && !has_key_in_environment()) {
         options_wrong(argv[0], "give either --key-file or --trust");
     }
+    if (key_file != NULL) {
+        /* The directory signs with the same key, so that its entries can be used with the key. */
+        owned char *absolute = absolute_path(key_file);
+        must_succeed(setenv("KILN_SIGNING_KEY_FILE", absolute, 1));
+    }
     /* Checks this first, so that a failure leaves no new cache directory. */
     if (access(line.operands[0], R_OK) != 0) {
         complain("%s: %s", line.operands[0], strerror(errno));

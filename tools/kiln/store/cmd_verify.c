@@ -17,11 +17,13 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
+#include "listing.h"
 #include "other_layout.h"
 #include "walk.h"
 
 static const char usage[] =
     "Usage: kiln verify [--dir DIR] [--key-file FILE] [--repair [--yes] | --quarantine] [--json]\n"
+    "                   [FILTERS]\n"
     "       kiln verify --layout dpcpp [--dir DIR] [--repair] [--yes] [--grace SECONDS] [--json]\n"
     "\n"
     "Reads and checks every entry, and names each damaged one. Nothing has to be removed: a\n"
@@ -36,10 +38,11 @@ static const char usage[] =
     "them\n"
     "  --yes            don't ask; required if stdin is not a terminal\n"
     "  --grace SECONDS  the age from which a lock counts as abandoned; default: 600\n"
-    "  --json           one JSON object\n";
+    "  --json           one JSON object\n" ENTRY_FILTER_USAGE;
 
 typedef struct verification {
     kiln_verify_report report;
+    entry_filter *filter;
     bool quarantines;
     uint64_t quarantined;
     uint64_t unreadable; /* how many of the report's corrupt entries could not be read */
@@ -147,6 +150,44 @@ static kiln_status repair(kiln_store *store, verification *work, bool yes)
 
 /* ---- the command ---- */
 
+static const char *reason_of(kiln_status status)
+{
+    return status == KILN_OK ? NULL : kiln_status_text(status);
+}
+
+/* Checks an item that the filter selects, and counts it as kiln_store_verify does. */
+static int check_item(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
+{
+    (void)digest;
+    verification *work = user;
+    kiln_verify_report *report = &work->report;
+    kiln_entry *entry = NULL;
+    if (!entry_filter_selects_item(work->filter, item, info)) {
+        return 0;
+    }
+    const kiln_status status = kiln_item_read(item, &entry);
+    kiln_entry_release(&entry);
+    if (status == KILN_MISS) {
+        return 0;
+    }
+    report->checked++;
+    report->ok += status == KILN_OK;
+    report->newer += status == KILN_E_VERSION;
+    report->unauthenticated += status == KILN_E_UNAUTHENTICATED;
+    report->corrupt += status == KILN_E_CORRUPT || is_unreadable(status);
+    take_result(work, item, status, reason_of(status));
+    return 0;
+}
+
+static kiln_status check_all(kiln_store *store, verification *work)
+{
+    if (!entry_filter_is_set(work->filter)) {
+        return kiln_store_verify(store, take_result, work, &work->report);
+    }
+    const kiln_status status = listing_choose(store, work->filter);
+    return status == KILN_OK ? walk_items(store, check_item, work) : status;
+}
+
 /* @is_complete  false: not everything was checked */
 static void print_report(const verification *work, uint64_t corrupt, bool is_complete, bool json)
 {
@@ -192,7 +233,7 @@ static kiln_status check(const cache_directory *directory, verification *work)
 {
     kiln_status status = KILN_OK;
     if (directory->store != NULL) {
-        status = kiln_store_verify(directory->store, take_result, work, &work->report);
+        status = check_all(directory->store, work);
     }
     progress_end();
     if (status == KILN_E_CORRUPT) {
@@ -204,10 +245,11 @@ static kiln_status check(const cache_directory *directory, verification *work)
     return status;
 }
 
-static int verify(const cache_directory *directory, bool repairs, bool quarantines, bool yes,
-                  bool json)
+static int verify(const cache_directory *directory, entry_filter *filter, bool repairs,
+                  bool quarantines, bool yes, bool json)
 {
-    verification work = {.report.struct_size = sizeof work.report, .quarantines = quarantines};
+    verification work = {
+        .report.struct_size = sizeof work.report, .filter = filter, .quarantines = quarantines};
     kiln_status status = check(directory, &work);
     const bool is_complete = status == KILN_OK;
     const kiln_status repaired = repairs ? repair(directory->store, &work, yes) : KILN_OK;
@@ -233,9 +275,11 @@ int cmd_verify(int argc, char **argv)
     bool quarantines = false;
     const char *layout = NULL;
     dpcpp_permission permission = {0};
+    entry_filter filter = {0};
     command_line line = {
         .usage = usage,
-        .options = {{.name = "layout", .text = &layout},
+        .options = {ENTRY_FILTER_OPTIONS(filter),
+                    {.name = "layout", .text = &layout},
                     {.name = "repair", .flag = &repairs},
                     {.name = "quarantine", .flag = &quarantines},
                     {.name = "yes", .flag = &permission.yes},
@@ -250,6 +294,9 @@ int cmd_verify(int argc, char **argv)
         options_wrong(argv[0], "--quarantine excludes --repair and --layout");
     }
     if (layout != NULL) {
+        if (entry_filter_is_set(&filter)) {
+            options_wrong(argv[0], "filters can't be combined with --layout");
+        }
         const dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return dpcpp_verify(&request, repairs, &permission);
     }
@@ -259,9 +306,12 @@ int cmd_verify(int argc, char **argv)
     if (repairs && !yes && !isatty(STDIN_FILENO)) {
         options_wrong(argv[0], "stdin is not a terminal, so this command cannot ask: give --yes");
     }
+    entry_filter_read(&filter, argv[0], line.operands + line.operand_count);
     owned_directory directory =
         directory_open(line.directory, repairs || quarantines ? 0 : KILN_STORE_READONLY);
-    return other_layout_has_all(&directory)
-               ? EXIT_NOTHING_FOUND
-               : verify(&directory, repairs, quarantines, yes, line.json);
+    const int exit_code = other_layout_has_all(&directory)
+                              ? EXIT_NOTHING_FOUND
+                              : verify(&directory, &filter, repairs, quarantines, yes, line.json);
+    entry_filter_done(&filter);
+    return exit_code;
 }

@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "listing.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../entry/driver.h"
 #include "../text/exit_code.h"
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
 #include "walk.h"
 
+typedef struct listing_walk {
+    entry_filter *filter; /* NULL: all items */
+    store_listing listing;
+} listing_walk;
+
 static int take_item(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
-    (void)item;
     progress_step("listed");
-    store_listing *listing = user;
+    listing_walk *walk = user;
+    store_listing *listing = &walk->listing;
+    char *driver = walk->filter != NULL && walk->filter->reads_drivers ? driver_of(item) : NULL;
+    if (walk->filter != NULL && !entry_filter_selects(walk->filter, info, driver)) {
+        free(driver);
+        return 0;
+    }
     listing->items =
         array_grown(listing->items, listing->count, &listing->capacity, sizeof *listing->items);
     listed_item *listed = &listing->items[listing->count++];
@@ -24,6 +34,8 @@ static int take_item(void *user, kiln_item *item, const kiln_item_info *info, co
         .kind = info->kind,
         .device = must(strdup(info->device)),
         .name = must(strdup(info->name)),
+        .tool = must(strdup(info->tool)),
+        .driver = driver,
         .bytes = info->bytes,
         .stored_bytes = info->stored_bytes,
         .build_ns = info->build_ns,
@@ -108,25 +120,58 @@ void listing_sort(store_listing *listing, listing_order *order)
     }
 }
 
-kiln_status listing_read(kiln_store *store, store_listing *ret_listing)
+kiln_status listing_read(kiln_store *store, entry_filter *filter, store_listing *ret_listing)
 {
-    store_listing listing = {0};
-    kiln_status status = walk_items(store, take_item, &listing);
+    listing_walk walk = {.filter = filter};
+    kiln_status status = walk_items(store, take_item, &walk);
     progress_end();
     if (status != KILN_OK) {
-        listing_free(&listing);
+        listing_free(&walk.listing);
         return status;
     }
-    listing_sort(&listing, by_use);
-    *ret_listing = listing;
+    listing_sort(&walk.listing, by_use);
+    *ret_listing = walk.listing;
+    return KILN_OK;
+}
+
+static void free_item(listed_item *item)
+{
+    free(item->device);
+    free(item->name);
+    free(item->tool);
+    free(item->driver);
+}
+
+void listing_limit(store_listing *listing, size_t limit)
+{
+    while (limit > 0 && listing->count > limit) {
+        free_item(&listing->items[--listing->count]);
+    }
+}
+
+kiln_status listing_choose(kiln_store *store, entry_filter *filter)
+{
+    store_listing listing;
+    if (filter->limit == 0) {
+        return KILN_OK;
+    }
+    const kiln_status status = listing_read(store, filter, &listing);
+    if (status != KILN_OK) {
+        return status;
+    }
+    listing_limit(&listing, filter->limit);
+    for (size_t i = 0; i < listing.count; i++) {
+        entry_filter_choose(filter, listing.items[i].digest);
+    }
+    entry_filter_choose_end(filter);
+    listing_free(&listing);
     return KILN_OK;
 }
 
 void listing_free(store_listing *listing)
 {
     for (size_t i = 0; i < listing->count; i++) {
-        free(listing->items[i].device);
-        free(listing->items[i].name);
+        free_item(&listing->items[i]);
     }
     free(listing->items);
     *listing = (store_listing){0};
@@ -135,27 +180,6 @@ void listing_free(store_listing *listing)
 const char *item_state_name(kiln_status state)
 {
     return state == KILN_OK ? "ok" : state == KILN_E_VERSION ? "newer" : "corrupt";
-}
-
-digest_prefix digest_prefix_parse(const char *text)
-{
-    size_t length = strlen(text);
-    if (length < DIGEST_PREFIX_MIN || length >= KILN_DIGEST_TEXT_SIZE ||
-        strspn(text, "0123456789abcdefABCDEF") != length) {
-        complain("'%s' is not a prefix of a digest: %d to %d hexadecimal digits are expected", text,
-                 DIGEST_PREFIX_MIN, KILN_DIGEST_TEXT_SIZE - 1);
-        end_tool(EXIT_USAGE);
-    }
-    digest_prefix prefix = {.length = length};
-    for (size_t i = 0; i < length; i++) {
-        prefix.text[i] = (char)tolower((unsigned char)text[i]);
-    }
-    return prefix;
-}
-
-bool digest_prefix_matches(const digest_prefix *prefix, const char *digest)
-{
-    return strncmp(prefix->text, digest, prefix->length) == 0;
 }
 
 bool listing_has(const store_listing *listing, const digest_prefix *prefix)

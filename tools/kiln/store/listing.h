@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The items of a store in an order that does not depend on how they are stored, and prefixes of
- * digests.
+ * The items of a store in an order that does not depend on how they are stored.
  */
 #pragma once
 
@@ -11,11 +10,14 @@
 
 #include <kiln/store_tools.h>
 
+#include "entry_filter.h"
+
 typedef struct listed_item {
     char digest[KILN_DIGEST_TEXT_SIZE];
     kiln_status state; /* as in kiln_item_info */
     uint32_t kind;
-    char *device, *name;
+    char *device, *name, *tool;
+    char *driver; /* NULL: it was not asked for */
     uint64_t bytes, stored_bytes, build_ns;
     int64_t created_s, last_used_s;
 } listed_item;
@@ -26,9 +28,10 @@ typedef struct store_listing {
     size_t count, capacity;
 } store_listing;
 
-/* Reads the headers of all items. @store may be NULL: the listing is empty. Returns KILN_OK, or the
- * status of kiln_store_each. */
-kiln_status listing_read(kiln_store *store, store_listing *ret_listing);
+/* Reads the headers of the items that a filter selects, without regard to its limit. @filter may be
+ * NULL: all items. @store may be NULL: the listing is empty. Returns KILN_OK, or the status of
+ * kiln_store_each. */
+kiln_status listing_read(kiln_store *store, entry_filter *filter, store_listing *ret_listing);
 
 /* Returns a value below 0 if @a comes first. */
 typedef int listing_order(const listed_item *a, const listed_item *b);
@@ -40,24 +43,17 @@ listing_order *listing_order_named(const char *name);
 
 void listing_sort(store_listing *listing, listing_order *order);
 
+/* Keeps the first items, as many as @limit says; 0: all. */
+void listing_limit(store_listing *listing, size_t limit);
+
+/* If the filter has a limit, lists the store and makes the filter select exactly the entries within
+ * the limit, the most recently used ones. Returns what listing_read returns. */
+kiln_status listing_choose(kiln_store *store, entry_filter *filter);
+
 void listing_free(store_listing *listing);
 
 /* Returns "ok", "corrupt" or "newer"; "newer" means that a newer version of Kiln made the item. */
 const char *item_state_name(kiln_status state);
-
-/* The first digits of a digest, in lower case. */
-typedef struct digest_prefix {
-    char text[KILN_DIGEST_TEXT_SIZE];
-    size_t length;
-} digest_prefix;
-
-#define DIGEST_PREFIX_MIN 4
-
-/* Reads DIGEST_PREFIX_MIN to 32 hexadecimal digits. For anything else, prints a message and ends
- * the tool with EXIT_USAGE. */
-digest_prefix digest_prefix_parse(const char *text);
-
-bool digest_prefix_matches(const digest_prefix *prefix, const char *digest);
 
 /* Returns whether a prefix matches any item. */
 bool listing_has(const store_listing *listing, const digest_prefix *prefix);

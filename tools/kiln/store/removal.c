@@ -11,20 +11,9 @@
 #include "walk.h"
 
 typedef struct removal_walk {
-    const digest_prefix *prefixes;
-    size_t prefix_count;
+    entry_filter *filter;
     removal_work removal;
 } removal_walk;
-
-static bool is_wanted(const removal_walk *walk, const char *digest)
-{
-    for (size_t i = 0; i < walk->prefix_count; i++) {
-        if (digest_prefix_matches(&walk->prefixes[i], digest)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 void removal_take(removal_work *removal, kiln_item *item, const kiln_item_info *info,
                   const char *digest)
@@ -51,16 +40,15 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
 {
     removal_walk *walk = user;
     progress_step("looked at");
-    if (is_wanted(walk, digest)) {
+    if (entry_filter_selects_item(walk->filter, item, info)) {
         removal_take(&walk->removal, item, info, digest);
     }
     return 0;
 }
 
-kiln_status removal_run(kiln_store *store, const digest_prefix *prefixes, size_t prefix_count,
-                        removal_work *ret_removal)
+kiln_status removal_run(kiln_store *store, entry_filter *filter, removal_work *ret_removal)
 {
-    removal_walk walk = {.prefixes = prefixes, .prefix_count = prefix_count};
+    removal_walk walk = {.filter = filter};
     kiln_status status = walk_items(store, visit, &walk);
     progress_end();
     *ret_removal = walk.removal;

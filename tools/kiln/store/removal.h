@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "listing.h"
+#include "entry_filter.h"
 
 typedef struct removal_work {
     uint64_t removed;  /* entries */
@@ -16,10 +16,9 @@ typedef struct removal_work {
     uint64_t failed; /* could not be removed; each was reported */
 } removal_work;
 
-/* Removes each item that one of the prefixes matches; an empty prefix matches all items. Returns
- * the status of kiln_store_each. */
-kiln_status removal_run(kiln_store *store, const digest_prefix *prefixes, size_t prefix_count,
-                        removal_work *ret_removal);
+/* Removes each item that the filter selects, without regard to its limit. Returns the status of
+ * kiln_store_each. */
+kiln_status removal_run(kiln_store *store, entry_filter *filter, removal_work *ret_removal);
 
 /* Removes one item, and counts what was done. Reports a failure. */
 void removal_take(removal_work *removal, kiln_item *item, const kiln_item_info *info,

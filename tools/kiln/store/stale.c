@@ -6,6 +6,7 @@
 
 typedef struct stale_walk {
     installed_drivers *drivers;
+    entry_filter *filter;
     bool dry_run;
     stale_count count;
     kiln_status status;
@@ -28,7 +29,7 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
     stale_walk *walk = user;
     kiln_entry *entry = NULL;
     progress_step("examined");
-    if (info->kind == KILN_ENTRY_REQUEST) {
+    if (!entry_filter_selects_item(walk->filter, item, info)) {
         return 0;
     }
     const kiln_status status = kiln_item_read(item, &entry);
@@ -46,9 +47,10 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
     return 0;
 }
 
-kiln_status stale_remove(kiln_store *store, bool dry_run, stale_count *ret_count)
+kiln_status stale_remove(kiln_store *store, entry_filter *filter, bool dry_run,
+                         stale_count *ret_count)
 {
-    stale_walk walk = {.dry_run = dry_run, .drivers = installed_drivers_find()};
+    stale_walk walk = {.filter = filter, .dry_run = dry_run, .drivers = installed_drivers_find()};
     const kiln_status status = walk_items(store, visit, &walk);
     progress_end();
     installed_drivers_free(walk.drivers);

@@ -15,16 +15,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <kiln/store_tools.h>
+#include "entry_filter.h"
 
 typedef struct stale_count {
     uint64_t stale, stale_bytes; /* sizes of the files */
     uint64_t unknown;            /* entries whose driver may or may not be installed */
 } stale_count;
 
-/* Reads all entries, and removes the stale ones. Loads OpenCL with all its drivers.
+/* Reads all entries that the filter selects, and removes the stale ones. Loads OpenCL with all its
+ * drivers.
  *
  * @dry_run  removes nothing, and only counts
  * @store    may be NULL: there are no entries
  * Returns KILN_OK; otherwise the status of kiln_store_each or kiln_item_remove. */
-kiln_status stale_remove(kiln_store *store, bool dry_run, stale_count *ret_count);
+kiln_status stale_remove(kiln_store *store, entry_filter *filter, bool dry_run,
+                         stale_count *ret_count);

@@ -14,6 +14,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
+#include "listing.h"
 
 typedef struct transfer_work {
     const transfer_terms *terms;
@@ -25,14 +26,17 @@ static int wants_item(void *user, const kiln_item_info *info)
 {
     const transfer_work *work = user;
     progress_step("looked at");
-    return work->terms->filter == NULL || entry_filter_selects(work->terms->filter, info);
+    return work->terms->filter == NULL || entry_filter_selects(work->terms->filter, info, NULL);
 }
 
 static int wants_entry(void *user, const kiln_entry *entry)
 {
     transfer_work *work = user;
-    const bool fits =
-        work->drivers == NULL || installed_drivers_fit(work->drivers, kiln_entry_key(entry));
+    const kiln_key *key = kiln_entry_key(entry);
+    if (work->terms->filter != NULL && !entry_filter_selects_key(work->terms->filter, key)) {
+        return 0;
+    }
+    const bool fits = work->drivers == NULL || installed_drivers_fit(work->drivers, key);
     work->unfit += !fits;
     return fits;
 }
@@ -98,11 +102,16 @@ static kiln_status copy(const cache_directory *from, const cache_directory *into
         .wants_entry = wants_entry,
         .user = work,
     };
+    kiln_status status =
+        work->terms->filter == NULL ? KILN_OK : listing_choose(from->store, work->terms->filter);
+    if (status != KILN_OK) {
+        return status;
+    }
     if (work->terms->only_fitting) {
         work->drivers = installed_drivers_find();
     }
     progress_expect(known_entries(from));
-    const kiln_status status = kiln_store_copy(from->store, into->store, &params, report, error);
+    status = kiln_store_copy(from->store, into->store, &params, report, error);
     progress_end();
     if (work->terms->only_fitting) {
         installed_drivers_free(work->drivers);

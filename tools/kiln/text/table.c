@@ -3,11 +3,15 @@
 
 #include <libsmartcols.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "escape.h"
 #include "memory.h"
 #include "output.h"
+
+#define PIPE_WIDTH 100
 
 struct libscols_table *table_new(void)
 {
@@ -15,6 +19,16 @@ struct libscols_table *table_new(void)
     must_succeed(scols_table_enable_colors(table, colours_wanted()));
     must_succeed(scols_table_enable_noheadings(table, 1));
     return table;
+}
+
+void table_fit(struct libscols_table *table)
+{
+    const char *columns = getenv("COLUMNS");
+    const int width = columns == NULL ? 0 : atoi(columns);
+    if (!isatty(STDOUT_FILENO)) {
+        must_succeed(scols_table_set_termforce(table, SCOLS_TERMFORCE_ALWAYS));
+        must_succeed(scols_table_set_termwidth(table, width > 0 ? (size_t)width : PIPE_WIDTH));
+    }
 }
 
 void table_add_column(struct libscols_table *table, const char *heading, column_kind kind)

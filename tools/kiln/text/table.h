@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tables with aligned columns on stdout. If stdout is a terminal, tables are truncated to its
- * width. In a pipe, they are complete. All functions end the tool if memory runs out.
+ * width. In a pipe, they are complete, unless table_fit was called. All functions end the tool if
+ * memory runs out.
  */
 #pragma once
 
@@ -17,6 +18,10 @@ typedef enum column_kind {
 typedef enum text_colour { COLOUR_NONE, COLOUR_WARNING, COLOUR_ERROR } text_colour;
 
 struct libscols_table *table_new(void);
+
+/* Truncates the table's long texts even if stdout is not a terminal: to 100 columns, or as many as
+ * COLUMNS says. */
+void table_fit(struct libscols_table *table);
 
 /* @heading  if it is NULL in all columns, no headings are printed */
 void table_add_column(struct libscols_table *table, const char *heading, column_kind kind);

@@ -17,16 +17,20 @@
 #include "neighbours.h"
 
 static const char usage[] =
-    "Usage: kiln why [--dir DIR] [--key-file FILE] [--json] DIGEST-PREFIX | --last [--trace FILE]\n"
+    "Usage: kiln why [--dir DIR] [--key-file FILE] [--json] [FILTERS]\n"
+    "                DIGEST-PREFIX | --last [--trace FILE]\n"
     "\n"
     "Explains why a build was not found: which of the files that it was made from have changed;\n"
-    "or in which parts its key differs from the keys of the nearest entries.\n"
+    "or in which parts its key differs from the keys of the nearest entries. Filters select the\n"
+    "entries to compare it with; without --limit, at most 3 are shown.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"
     "  --last           the last build that was not found, as recorded by 'kiln run'\n"
     "  --trace FILE     with --last: the last one in this trace\n"
-    "  --json           one JSON object\n";
+    "  --json           one JSON object\n" ENTRY_FILTER_USAGE;
+
+#define NEIGHBOURS_SHOWN 3
 
 static json_t *neighbour_to_json(const near_entry *neighbour, const kiln_key *wanted)
 {
@@ -105,7 +109,7 @@ static void print_neighbours(const near_entries *neighbours, const kiln_key *wan
 }
 
 static int explain(const cache_directory *directory, const missed_key *missed,
-                   const missed_files *files, bool json)
+                   const missed_files *files, entry_filter *filter, bool json)
 {
     if (!json) {
         print_missed(missed);
@@ -116,7 +120,7 @@ static int explain(const cache_directory *directory, const missed_key *missed,
     }
     near_entries neighbours;
     kiln_status status =
-        neighbours_find(directory->store, missed->key, missed->digest, &neighbours);
+        neighbours_find(directory->store, missed->key, missed->digest, filter, &neighbours);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);
     }
@@ -143,9 +147,12 @@ int cmd_why(int argc, char **argv)
 {
     bool last = false;
     const char *trace = NULL;
+    entry_filter filter = {0};
     command_line line = {
         .usage = usage,
-        .options = {{.name = "last", .flag = &last}, {.name = "trace", .text = &trace}},
+        .options = {ENTRY_FILTER_OPTIONS(filter),
+                    {.name = "last", .flag = &last},
+                    {.name = "trace", .text = &trace}},
         .operands_max = 1,
     };
     options_read(&line, argc, argv);
@@ -155,14 +162,20 @@ int cmd_why(int argc, char **argv)
     if (trace != NULL && !last) {
         options_wrong(argv[0], "--trace requires --last");
     }
+    entry_filter_read(&filter, argv[0], line.operands + line.operand_count);
+    filter.limit = filter.limit == 0 ? NEIGHBOURS_SHOWN : filter.limit;
+    if (filter.limit > NEIGHBOURS_MAX) {
+        options_wrong(argv[0], "--limit is at most %d", NEIGHBOURS_MAX);
+    }
     owned_directory directory = directory_open(line.directory, KILN_STORE_READONLY);
     missed_key missed;
     int exit_code = find_missed(&directory, line.operands[0], trace, &missed);
     if (exit_code == EXIT_OK) {
         missed_files files = missed_files_find(&missed, trace);
-        exit_code = explain(&directory, &missed, &files, line.json);
+        exit_code = explain(&directory, &missed, &files, &filter, line.json);
         missed_files_free(&files);
         missed_key_free(&missed);
     }
+    entry_filter_done(&filter);
     return exit_code;
 }

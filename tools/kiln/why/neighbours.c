@@ -16,6 +16,7 @@
 typedef struct neighbour_search {
     const kiln_key *key;
     const char *digest;
+    entry_filter *filter;
     near_entries found;
 } neighbour_search;
 
@@ -77,17 +78,17 @@ static bool is_nearer(const near_entry *a, const near_entry *b)
 }
 
 /* Takes over @candidate. */
-static void insert(near_entries *found, near_entry *candidate)
+static void insert(near_entries *found, size_t limit, near_entry *candidate)
 {
     size_t place = 0;
     while (place < found->count && is_nearer(&found->nearest[place], candidate)) {
         place++;
     }
-    if (place == NEIGHBOURS_MAX) {
+    if (place == limit) {
         free_neighbour(candidate);
         return;
     }
-    if (found->count == NEIGHBOURS_MAX) {
+    if (found->count == limit) {
         free_neighbour(&found->nearest[--found->count]);
     }
     memmove(&found->nearest[place + 1], &found->nearest[place],
@@ -108,7 +109,7 @@ static void compare(neighbour_search *search, const kiln_item_info *info, const 
     candidate.key = kiln_key_retain(kiln_entry_key(entry));
     candidate.name = must(strdup(info->name));
     candidate.device = must(strdup(info->device));
-    insert(&search->found, &candidate);
+    insert(&search->found, search->filter->limit, &candidate);
 }
 
 static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
@@ -117,17 +118,20 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
     kiln_entry *entry = NULL;
     progress_step("compared");
     if (info->state == KILN_OK && info->kind != KILN_ENTRY_REQUEST &&
-        strcmp(digest, search->digest) != 0 && kiln_item_read(item, &entry) == KILN_OK) {
-        compare(search, info, digest, entry);
+        strcmp(digest, search->digest) != 0 && entry_filter_selects(search->filter, info, NULL) &&
+        kiln_item_read(item, &entry) == KILN_OK) {
+        if (entry_filter_selects_key(search->filter, kiln_entry_key(entry))) {
+            compare(search, info, digest, entry);
+        }
     }
     kiln_entry_release(&entry);
     return 0;
 }
 
 kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *digest,
-                            near_entries *ret_neighbours)
+                            entry_filter *filter, near_entries *ret_neighbours)
 {
-    neighbour_search search = {.key = key, .digest = digest};
+    neighbour_search search = {.key = key, .digest = digest, .filter = filter};
     kiln_status status = walk_items(store, visit, &search);
     progress_end();
     if (status != KILN_OK) {

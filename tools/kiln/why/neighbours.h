@@ -9,7 +9,9 @@
 
 #include <kiln/store_tools.h>
 
-#define NEIGHBOURS_MAX 3
+#include "../store/entry_filter.h"
+
+#define NEIGHBOURS_MAX 20
 
 typedef struct near_entry {
     kiln_key *key;
@@ -26,9 +28,10 @@ typedef struct near_entries {
     size_t count;
 } near_entries;
 
-/* Reads the keys of all intact entries except @digest's own. Returns KILN_OK, or the status of
- * kiln_store_each. */
+/* Reads the keys of all intact entries that a filter selects, except @digest's own, and finds the
+ * nearest, as many as the filter's limit says. Returns KILN_OK, or the status of kiln_store_each.
+ */
 kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *digest,
-                            near_entries *ret_neighbours);
+                            entry_filter *filter, near_entries *ret_neighbours);
 
 void neighbours_free(near_entries *neighbours);

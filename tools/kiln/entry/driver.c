@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver.h"
+
+#include <string.h>
+
+#include "../text/memory.h"
+#include "key_part.h"
+
+/* Returns the short text of the first part of that name; NULL if there is none. The caller frees
+ * it. */
+static char *text_of_part(const kiln_key *key, const char *name)
+{
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (strcmp(part.name, name) == 0) {
+            return key_part_is_short(&part) ? key_part_value(&part) : NULL;
+        }
+    }
+    return NULL;
+}
+
+char *driver_of_key(const kiln_key *key)
+{
+    owned char *platform = text_of_part(key, "platform.name");
+    owned char *version = text_of_part(key, "device.driver_version");
+    owned char *nvrtc = text_of_part(key, "nvrtc.version");
+    if (nvrtc != NULL) {
+        return text_of("NVRTC %s", nvrtc);
+    }
+    return platform == NULL ? text_of("-")
+                            : text_of("%s %s", platform, version == NULL ? "" : version);
+}
+
+char *driver_of(kiln_item *item)
+{
+    kiln_entry *entry = NULL;
+    if (kiln_item_read(item, &entry) != KILN_OK) {
+        return text_of("-");
+    }
+    char *driver = driver_of_key(kiln_entry_key(entry));
+    kiln_entry_release(&entry);
+    return driver;
+}
