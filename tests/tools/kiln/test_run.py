@@ -322,6 +322,30 @@ class Summary(RunTest):
             b"kiln: 3 hits (2 from the store), 0 builds, 0 passed through, 1.50 s saved, "
             b"3 entries, 1.4 MiB, 1 waiting to be captured\n")
 
+    def test_a_program_that_compiles_nothing(self):
+        lines = self.run_app("--summary", "true").stderr.decode().splitlines()
+        self.assertIn("compiled nothing", lines[0])
+        self.assertIn("0 hits", lines[-1])
+
+    def test_reasons(self):
+        """Lines of the trace are counted, and notes are repeated once."""
+        script = """for i in 1 2; do
+            echo "kiln[1] passed-through clBuildProgram: no reason" >> "$KILN_TRACE"
+            echo "kiln[1] note: no store" >> "$KILN_TRACE"; done
+            echo "kiln[1] built key=0" >> "$KILN_TRACE" """
+        lines = self.run_app("--summary", "sh", "-c", script).stderr.decode().splitlines()
+        self.assertEqual(lines[:-1], ["kiln: 2 passed through: clBuildProgram: no reason",
+                                      "kiln: no store"])
+        self.assertIn("kiln: 0 hits", lines[-1])
+        self.assertEqual(self.leftovers(), [])
+
+    def test_the_trace_of_the_user_stays(self):
+        trace = os.path.join(self.scratch, "trace")
+        result = self.run_app("--summary", "--trace", trace, "printenv", "KILN_TRACE")
+        self.assertEqual(result.stdout.decode().strip(), trace)
+        self.assertTrue(os.path.exists(trace))
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+
     def test_json_alone_is_a_summary(self):
         result = self.run_app("--json", "true")
         self.assertEqual(set(json.loads(result.stderr)), cli.COUNTERS)

@@ -209,16 +209,19 @@ static const helper_count *count_of(const folder_run *run, size_t i)
     return count != NULL && count->files_filled + count->files_kept > 0 ? count : NULL;
 }
 
-void folder_run_print(const folder_run *run)
+bool folder_run_print(const folder_run *run)
 {
+    bool has_printed = false;
     for (size_t i = 0; run != NULL && i < run->order.count; i++) {
         const helper_count *count = count_of(run, i);
         if (count != NULL) {
             fprintf(stderr, "kiln: folder of %s: %" PRIu64 " %s from the store, %" PRIu64 " kept\n",
                     run->order.folders[i].cache->name, count->files_filled,
                     noun_of(count->files_filled, "file", "files"), count->files_kept);
+            has_printed = true;
         }
     }
+    return has_printed;
 }
 
 void folder_run_add_json(const folder_run *run, json_t *summary)

@@ -23,8 +23,9 @@ void folder_run_end(folder_run *run, bool is_orderly);
 
 /* These show the counts of a run that has ended. NULL is a run without folders. */
 
-/* Writes a line on stderr for each folder that was filled or kept. */
-void folder_run_print(const folder_run *run);
+/* Writes a line on stderr for each folder that was filled or kept. Returns false if there was none.
+ */
+bool folder_run_print(const folder_run *run);
 
 /* Adds "folders" to a summary, if a folder was filled or kept. */
 void folder_run_add_json(const folder_run *run, json_t *summary);

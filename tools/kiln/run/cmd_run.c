@@ -27,18 +27,21 @@
 #include "../text/output.h"
 #include "child.h"
 #include "run_counters.h"
+#include "run_reasons.h"
 #include "run_record.h"
 
 static const char usage[] =
-    "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--json]\n"
-    "                [--expect-warm] [--record FILE] [--no-nvrtc] [--] APP [ARGUMENTS]\n"
+    "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--wait]\n"
+    "                [--json] [--expect-warm] [--record FILE] [--no-nvrtc] [--] APP [ARGUMENTS]\n"
     "\n"
     "Runs a program with its OpenCL builds and its NVRTC compilations cached.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  sign entries with the key in this file; use only such entries\n"
     "  --trace FILE     write a line for each requested build; - for stderr\n"
-    "  --summary        at the end, print one line on stderr: what this run saved\n"
+    "  --summary        at the end, print on stderr why builds were not cached, and, in the last\n"
+    "                   line, what this run saved\n"
+    "  --wait           finish captures before returning; implies --summary\n"
     "  --json           print the summary as a JSON object; implies --summary\n"
     "  --expect-warm    list what was built, on stderr; if anything was, exit with 3\n"
     "  --record FILE    list the entries that were used in this file, for --only\n"
@@ -47,6 +50,8 @@ static const char usage[] =
 /* Bytes of thread-local memory for the libraries that a program starts with. Each thread's stack
  * contains this memory, so a much larger value would not fit into small stacks. */
 #define THREAD_LOCAL_BYTES 8192
+
+#define CAPTURE_WAIT_MS "3600000"
 
 /* Ends the tool if the file cannot be written. */
 static void set_trace(const char *file)
@@ -170,14 +175,66 @@ static void print_line(const counter_values *counters)
             noun_of(stats->builds, "build", "builds"), stats->passed_through,
             format_duration(stats->saved_ns, saved), counters->entries,
             noun_of(counters->entries, "entry", "entries"), format_size(counters->bytes, bytes));
+    if (stats->failures > 0) {
+        fprintf(stderr, ", %" PRIu64 " failed", stats->failures);
+    }
     if (counters->requests > 0) {
         fprintf(stderr, ", %" PRIu64 " waiting to be captured", counters->requests);
     }
     fputc('\n', stderr);
 }
 
+/* Prints what the counters alone do not say.
+ *
+ * @was_silent  no process of the run has written to the run's trace */
+static void explain(const counter_values *counters, bool was_silent)
+{
+    const kiln_stats *stats = &counters->stats;
+    const uint64_t answered =
+        stats->builds + stats->hits_memory + stats->hits_store + stats->passed_through;
+    if (was_silent && answered == 0) {
+        complain(
+            "the program compiled nothing with OpenCL or NVRTC, or not in a way that Kiln sees: "
+            "'kiln doctor' shows what a program gets");
+    }
+    if (stats->builds > 0 && counters->requests > 0) {
+        complain("%" PRIu64
+                 " %s will be captured in a moment; run the program again, or add --wait",
+                 counters->requests, noun_of(counters->requests, "result", "results"));
+    }
+}
+
+static _Noreturn void start_capture(void)
+{
+    /* The tool itself must not run under layers or count as a part of the run. Signals end it. */
+    static const char *const own[] = {"OPENCL_LAYERS", "LD_AUDIT", "KILN_STATS", "KILN_TRACE"};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        unsetenv(own[i]);
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(nowhere, STDOUT_FILENO);
+    execl("/proc/self/exe", "kiln capture", "capture", "--wait-ms", CAPTURE_WAIT_MS, (char *)NULL);
+    _exit(EXIT_NOT_EXECUTABLE);
+}
+
+/* Captures what programs have left, and waits for a capture that is running already. */
+static void finish_captures(void)
+{
+    fflush(NULL);
+    const pid_t capture = fork();
+    if (capture == 0) {
+        start_capture();
+    }
+    if (capture < 0 || waitpid(capture, NULL, 0) < 0) {
+        complain("the captures could not be finished: %s", strerror(errno));
+    }
+}
+
 static void print_summary(const kiln_stats *stats, const folder_run *folders,
-                          const command_line *line)
+                          const command_line *line, bool was_silent)
 {
     counter_values counters = {0};
     owned_directory directory = {0};
@@ -194,8 +251,9 @@ static void print_summary(const kiln_stats *stats, const folder_run *folders,
         folder_run_add_json(folders, object);
         json_print(stderr, object);
     } else {
+        const bool used_folders = folder_run_print(folders);
+        explain(&counters, was_silent && !used_folders);
         print_line(&counters);
-        folder_run_print(folders);
     }
 }
 
@@ -209,7 +267,7 @@ static int run_and_wait(const command_line *line, folder_run *folders, int *ret_
 
 /* What the user wants to know at the end of a run. */
 typedef struct run_wishes {
-    bool summary, expects_warm;
+    bool summary, waits, expects_warm;
     const char *record; /* a file; NULL: none */
 } run_wishes;
 
@@ -232,6 +290,12 @@ static int run_and_report(const command_line *line, const run_wishes *wishes, fo
     /* If no process reads the summary, writing it must not end this process, which must end as the
      * program did. */
     signal(SIGPIPE, SIG_IGN);
+    if (exit_code == EXIT_OK && wishes->waits) {
+        finish_captures();
+    }
+    const bool is_explained = exit_code == EXIT_OK && wishes->summary && !line->json;
+    const bool is_traced = is_explained && run_reasons_print(run_counters.trace);
+    const bool has_trace = run_counters.trace != NULL;
     kiln_stats stats;
     bool has_built = false;
     int record_exit_code = EXIT_OK;
@@ -244,7 +308,7 @@ static int run_and_report(const command_line *line, const run_wishes *wishes, fo
         return exit_code;
     }
     if (wishes->summary) {
-        print_summary(&stats, folders, line);
+        print_summary(&stats, folders, line, has_trace && !is_traced);
     }
     const int program_exit_code = program_repeat_end(wait_status);
     if (program_exit_code != EXIT_OK) {
@@ -269,6 +333,7 @@ int cmd_run(int argc, char **argv)
     command_line line = {
         .usage = usage,
         .options = {{.name = "summary", .flag = &wishes.summary},
+                    {.name = "wait", .flag = &wishes.waits},
                     {.name = "expect-warm", .flag = &wishes.expects_warm},
                     {.name = "record", .text = &wishes.record},
                     {.name = "trace", .text = &trace},
@@ -287,7 +352,7 @@ int cmd_run(int argc, char **argv)
     if (trace != NULL) {
         set_trace(trace);
     }
-    wishes.summary |= line.json;
+    wishes.summary |= line.json || wishes.waits;
     const bool reports = wishes.summary || wishes.expects_warm || wishes.record != NULL;
     /* The system ends all processes of a container with the first. Its folders can be kept only if
      * that process still lives when the program has ended. */

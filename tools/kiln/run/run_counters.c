@@ -33,6 +33,11 @@ int run_counters_open(counters_file *ret_counters)
     }
     *ret_counters = (counters_file){.folder = folder, .file = text_of("%s/stats", folder)};
     must_succeed(setenv("KILN_STATS", ret_counters->file, 1));
+    const char *trace = getenv("KILN_TRACE");
+    if (trace == NULL || trace[0] == '\0') {
+        ret_counters->trace = text_of("%s/trace", folder);
+        must_succeed(setenv("KILN_TRACE", ret_counters->trace, 1));
+    }
     return 0;
 }
 
@@ -47,7 +52,11 @@ void run_counters_close(counters_file *counters, const char *outer_file, kiln_st
         kiln_stats_add_to_file(outer_file, &stats);
     }
     unlink(counters->file);
+    if (counters->trace != NULL) {
+        unlink(counters->trace);
+    }
     rmdir(counters->folder);
+    free(counters->trace);
     free(counters->file);
     free(counters->folder);
     *ret_stats = stats;
