@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests kiln stats, ls, show, verify, rm and clear, and wrong command lines."""
 
+import fcntl
 import json
 import os
 import pty
 import re
 import stat
+import struct
 import subprocess
+import termios
 
 import cli
 
@@ -375,8 +378,9 @@ class Colours(cli.CliTest):
         self.change_byte(self.digest, 0)
         self.environment["TERM"] = "xterm-256color"
 
-    def on_terminal(self):
+    def on_terminal(self, columns=0):
         controller, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
         subprocess.run([cli.KILN, "ls"], stdout=terminal, env=self.environment, check=True)
         os.close(terminal)
         output = b""
@@ -398,6 +402,16 @@ class Colours(cli.CliTest):
 
     def test_pipe(self):
         self.assertNotIn(b"\x1b", self.kiln("ls").stdout)
+
+    def test_narrow_terminal(self):
+        """Long columns are truncated; the others are complete, and no line ends with a space."""
+        self.environment["NO_COLOR"] = "1"
+        wide = self.kiln("ls").stdout.decode().splitlines()
+        narrow = self.on_terminal(len(wide[0]) - 3).decode().splitlines()
+        self.assertEqual([len(line) <= len(wide[0]) - 3 for line in narrow], [True] * len(wide))
+        self.assertGreater(max(map(len, wide)), len(wide[0]) - 3)
+        self.assertEqual([line[:12] for line in narrow], [line[:12] for line in wide])
+        self.assertEqual([line for line in wide + narrow if line.endswith(" ")], [])
 
 
 class Capture(cli.CliTest):

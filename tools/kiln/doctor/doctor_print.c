@@ -20,13 +20,13 @@ static bool is_true(const json_t *object, const char *name)
 }
 
 /* Takes over @value. */
-static void add_row(struct libscols_table *table, const char *name, char *value)
+static void add_row(struct table *table, const char *name, char *value)
 {
     table_add_fact(table, name, value);
     free(value);
 }
 
-static void add_loader(struct libscols_table *table, const json_t *loader)
+static void add_loader(struct table *table, const json_t *loader)
 {
     const json_t *instead_of = json_object_get(loader, "instead_of");
     if (loader != NULL) {
@@ -39,7 +39,7 @@ static void add_loader(struct libscols_table *table, const json_t *loader)
     }
 }
 
-static void add_layer(struct libscols_table *table, const json_t *layer)
+static void add_layer(struct table *table, const json_t *layer)
 {
     if (json_is_string(json_object_get(layer, "path"))) {
         add_row(table, "layer",
@@ -48,7 +48,7 @@ static void add_layer(struct libscols_table *table, const json_t *layer)
     }
 }
 
-static void add_nvrtc_layer(struct libscols_table *table, const json_t *layer)
+static void add_nvrtc_layer(struct table *table, const json_t *layer)
 {
     if (json_is_string(json_object_get(layer, "path"))) {
         table_add_fact(table, "NVRTC layer", member(layer, "path"));
@@ -61,7 +61,7 @@ static json_t *writable(const json_t *object, const char *name)
     return json_object_get(object, name);
 }
 
-static void add_variables(struct libscols_table *table, const char *title, json_t *variables)
+static void add_variables(struct table *table, const char *title, json_t *variables)
 {
     const char *name;
     json_t *value;
@@ -73,7 +73,7 @@ static void add_variables(struct libscols_table *table, const char *title, json_
     }
 }
 
-static void add_platforms(struct libscols_table *table, const json_t *platforms)
+static void add_platforms(struct table *table, const json_t *platforms)
 {
     size_t i;
     size_t j;
@@ -96,7 +96,7 @@ static void add_platforms(struct libscols_table *table, const json_t *platforms)
     }
 }
 
-static void add_directory(struct libscols_table *table, const json_t *report)
+static void add_directory(struct table *table, const json_t *report)
 {
     const json_t *directory = json_object_get(report, "directory");
     const json_int_t max_bytes = json_integer_value(json_object_get(report, "max_bytes"));
@@ -107,7 +107,7 @@ static void add_directory(struct libscols_table *table, const json_t *report)
     table_add_fact(table, "signing", is_true(report, "authenticated") ? "on" : "off");
 }
 
-static void add_tiers(struct libscols_table *table, const json_t *tiers)
+static void add_tiers(struct table *table, const json_t *tiers)
 {
     size_t i;
     json_t *tier;
@@ -132,7 +132,7 @@ static void print_list(const char *title, const json_t *texts)
     }
 }
 
-static void add_folders(struct libscols_table *table, const json_t *folders)
+static void add_folders(struct table *table, const json_t *folders)
 {
     const char *name;
     const json_t *value;
@@ -153,7 +153,7 @@ static void add_folders(struct libscols_table *table, const json_t *folders)
 
 void doctor_print(const json_t *report)
 {
-    struct libscols_table *table = table_new_facts();
+    struct table *table = table_new_facts();
     add_loader(table, json_object_get(report, "loader"));
     add_layer(table, json_object_get(report, "layer"));
     add_nvrtc_layer(table, json_object_get(report, "nvrtc_layer"));

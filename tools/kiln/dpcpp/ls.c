@@ -30,9 +30,9 @@ static json_t *item_to_json(const dpcpp_item *item)
 
 enum { ID, STATE, KIND, BYTES, LAST_USED, DEVICE, PATH };
 
-static struct libscols_table *new_table(void)
+static struct table *new_table(void)
 {
-    struct libscols_table *table = table_new();
+    struct table *table = table_new();
     table_add_column(table, "ID", COLUMN_TEXT);
     table_add_column(table, "STATE", COLUMN_TEXT);
     table_add_column(table, "KIND", COLUMN_TEXT);
@@ -43,10 +43,10 @@ static struct libscols_table *new_table(void)
     return table;
 }
 
-static void add_row(struct libscols_table *table, const dpcpp_item *item)
+static void add_row(struct table *table, const dpcpp_item *item)
 {
     char text[UNIT_TEXT_SIZE];
-    struct libscols_line *row = table_add_row(table);
+    struct table_row *row = table_add_row(table);
     const char *state = dpcpp_item_state(item);
     row_set(row, ID, item->id);
     row_set(row, STATE, state);
@@ -62,7 +62,7 @@ static void add_row(struct libscols_table *table, const dpcpp_item *item)
 
 static void print_listing(const dpcpp_listing *listing, bool json)
 {
-    struct libscols_table *table = json ? NULL : new_table();
+    struct table *table = json ? NULL : new_table();
     for (size_t i = 0; i < listing->count; i++) {
         if (json) {
             json_print(stdout, item_to_json(&listing->items[i]));

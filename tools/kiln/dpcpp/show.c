@@ -173,8 +173,7 @@ static void print_json(const cache_tree *tree, const dpcpp_item *item)
     json_print(stdout, object);
 }
 
-static void add_size(struct libscols_table *table, const char *name, uint64_t size,
-                     const char *format)
+static void add_size(struct table *table, const char *name, uint64_t size, const char *format)
 {
     char text[UNIT_TEXT_SIZE], both[UNIT_TEXT_SIZE + 32];
     snprintf(both, sizeof both, "%s%s%s", format_size(size, text), size > 0 ? ", " : "",
@@ -186,7 +185,7 @@ static void print_overview(const cache_tree *tree, const dpcpp_item *item)
 {
     const slot_item *content = &item->item;
     const src_record *records = content->src.records;
-    struct libscols_table *table = table_new_facts();
+    struct table *table = table_new_facts();
     char text[UNIT_TEXT_SIZE];
     table_add_fact(table, "id", item->id);
     table_add_fact(table, "path", item->path);

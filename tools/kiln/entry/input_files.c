@@ -168,7 +168,7 @@ void input_files_print_place(const input_files_reading *made)
     }
 }
 
-static void add_row(struct libscols_table *table, const kiln_read *read)
+static void add_row(struct table *table, const kiln_read *read)
 {
     static const char *const found[] = {
         [KILN_FOUND_NOTHING] = "nothing",
@@ -180,7 +180,7 @@ static void add_row(struct libscols_table *table, const kiln_read *read)
     char size[UNIT_TEXT_SIZE];
     owned char *path =
         text_of("%s%s", read->path, read->relative_to_program ? " (beside the program)" : "");
-    struct libscols_line *row = table_add_row(table);
+    struct table_row *row = table_add_row(table);
     row_set(row, 0, path);
     row_set(row, 1,
             read->found == KILN_FOUND_FILE ? format_size(read->size, size) : found[read->found]);
@@ -192,8 +192,8 @@ static void add_row(struct libscols_table *table, const kiln_read *read)
 }
 
 /* Adds up to @room files whose state is @now. Returns how many it added. */
-static size_t add_rows(struct libscols_table *table, const input_files_result *result,
-                       kiln_status now, size_t room)
+static size_t add_rows(struct table *table, const input_files_result *result, kiln_status now,
+                       size_t room)
 {
     size_t added = 0;
     for (size_t i = 0; i < result->count && added < room; i++) {
@@ -208,7 +208,7 @@ static size_t add_rows(struct libscols_table *table, const input_files_result *r
 
 static void print_files(const input_files_result *result)
 {
-    struct libscols_table *table = table_new();
+    struct table *table = table_new();
     table_add_column(table, "LOOKED AT", COLUMN_LONG_TEXT);
     table_add_column(table, "FOUND", COLUMN_TEXT);
     table_add_column(table, "NOW", COLUMN_TEXT);

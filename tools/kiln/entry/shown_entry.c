@@ -13,7 +13,7 @@
 #include "input_files.h"
 #include "key_part.h"
 
-static void add_size(struct libscols_table *table, const char *name, uint64_t bytes)
+static void add_size(struct table *table, const char *name, uint64_t bytes)
 {
     char text[UNIT_TEXT_SIZE];
     table_add_fact(table, name, format_size(bytes, text));
@@ -21,7 +21,7 @@ static void add_size(struct libscols_table *table, const char *name, uint64_t by
 
 /* Shows the signer that the entry names. The signature was checked only if the entry came from a
  * server. */
-static void add_signer(struct libscols_table *table, const kiln_entry *entry)
+static void add_signer(struct table *table, const kiln_entry *entry)
 {
     kiln_signature signature = {.struct_size = sizeof signature};
     char key[KILN_PUBLIC_KEY_TEXT_SIZE], expires[UNIT_TEXT_SIZE];
@@ -52,7 +52,7 @@ static void print_facts(const listed_item *item, const kiln_entry *entry)
 {
     kiln_provenance origin = kiln_entry_provenance(entry);
     char text[UNIT_TEXT_SIZE];
-    struct libscols_table *table = table_new_facts();
+    struct table *table = table_new_facts();
     table_add_fact(table, "digest", item->digest);
     table_add_fact(table, "kind", kiln_entry_kind_name(item->kind));
     table_add_fact(table, "name", origin.name);
@@ -70,11 +70,11 @@ static void print_facts(const listed_item *item, const kiln_entry *entry)
     table_print(table);
 }
 
-static void add_part(struct libscols_table *table, const kiln_key_part *part)
+static void add_part(struct table *table, const kiln_key_part *part)
 {
     char size[UNIT_TEXT_SIZE];
     owned char *value = key_part_value(part);
-    struct libscols_line *row = table_add_row(table);
+    struct table_row *row = table_add_row(table);
     row_set(row, 0, part->name);
     row_set(row, 1, format_size(part->size, size));
     row_set(row, 2, value);
@@ -82,7 +82,7 @@ static void add_part(struct libscols_table *table, const kiln_key_part *part)
 
 static void print_parts(const kiln_key *key)
 {
-    struct libscols_table *table = table_new();
+    struct table *table = table_new();
     table_add_column(table, "KEY PART", COLUMN_TEXT);
     table_add_column(table, "SIZE", COLUMN_NUMBER);
     table_add_column(table, "VALUE", COLUMN_LONG_TEXT);

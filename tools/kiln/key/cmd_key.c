@@ -68,7 +68,7 @@ static void make_folders(const char *path, mode_t mode)
 static const char *const state_names[] = {
     [KEY_OWN] = "own", [KEY_TRUSTED] = "trusted", [KEY_REVOKED] = "revoked"};
 
-static void print_key(const known_key *known, bool json, struct libscols_table *table)
+static void print_key(const known_key *known, bool json, struct table *table)
 {
     char text[KILN_PUBLIC_KEY_TEXT_SIZE];
     kiln_public_key_format(&known->key, text);
@@ -81,7 +81,7 @@ static void print_key(const known_key *known, bool json, struct libscols_table *
         json_print(stdout, object);
         return;
     }
-    struct libscols_line *row = table_add_row(table);
+    struct table_row *row = table_add_row(table);
     row_set(row, 0, state_names[known->state]);
     row_set(row, 1, text);
     row_set(row, 2, known->path);
@@ -89,7 +89,7 @@ static void print_key(const known_key *known, bool json, struct libscols_table *
 
 static void print_all(const key_ring *ring, bool json)
 {
-    struct libscols_table *table = json ? NULL : table_new();
+    struct table *table = json ? NULL : table_new();
     if (table != NULL) {
         table_add_column(table, "STATE", COLUMN_TEXT);
         table_add_column(table, "KEY", COLUMN_TEXT);

@@ -126,7 +126,7 @@ static bool varies(const ls_column *column, const store_listing *listing)
     return false;
 }
 
-static void add_cell(struct libscols_line *row, int place, const ls_column *column,
+static void add_cell(struct table_row *row, int place, const ls_column *column,
                      const listed_item *item)
 {
     owned char *text = column->text(item);
@@ -141,7 +141,7 @@ static void print_table(const store_listing *listing)
 {
     const ls_column *shown[COLUMN_COUNT];
     int count = 0;
-    struct libscols_table *table = table_new();
+    struct table *table = table_new();
     table_fit(table);
     for (size_t i = 0; i < COLUMN_COUNT; i++) {
         if (varies(&columns[i], listing)) {
@@ -150,7 +150,7 @@ static void print_table(const store_listing *listing)
         }
     }
     for (size_t i = 0; i < listing->count; i++) {
-        struct libscols_line *row = table_add_row(table);
+        struct table_row *row = table_add_row(table);
         for (int place = 0; place < count; place++) {
             add_cell(row, place, shown[place], &listing->items[i]);
         }

@@ -29,10 +29,9 @@ static const char usage[] =
     "  --json           one JSON object\n"
     "  --prometheus     Prometheus's text format, with sums of the journal\n";
 
-static void add_row(struct libscols_table *table, const char *name, const char *value,
-                    const char *meaning)
+static void add_row(struct table *table, const char *name, const char *value, const char *meaning)
 {
-    struct libscols_line *row = table_add_row(table);
+    struct table_row *row = table_add_row(table);
     row_set(row, 0, name);
     row_set(row, 1, value);
     row_set(row, 2, meaning);
@@ -45,8 +44,7 @@ static bool counts_nanoseconds(const char *name)
     return unit != NULL && strcmp(unit, "_ns") == 0;
 }
 
-static void add_counter(struct libscols_table *table, const char *name, uint64_t value,
-                        const char *meaning)
+static void add_counter(struct table *table, const char *name, uint64_t value, const char *meaning)
 {
     char text[UNIT_TEXT_SIZE];
     if (counts_nanoseconds(name)) {
@@ -71,7 +69,7 @@ static char *meaning_of_bytes(const cache_directory *directory, uint64_t max_byt
                : text_of("on disk, of at most %s, in %s", limit, directory->path);
 }
 
-static void add_bytes(struct libscols_table *table, const cache_directory *directory,
+static void add_bytes(struct table *table, const cache_directory *directory,
                       const counter_values *counters)
 {
     char text[UNIT_TEXT_SIZE];
@@ -81,7 +79,7 @@ static void add_bytes(struct libscols_table *table, const cache_directory *direc
 
 static void print_table(const cache_directory *directory, const counter_values *counters)
 {
-    struct libscols_table *table = table_new();
+    struct table *table = table_new();
     table_add_column(table, NULL, COLUMN_TEXT);
     table_add_column(table, NULL, COLUMN_NUMBER);
     table_add_column(table, NULL, COLUMN_LONG_TEXT);

@@ -111,10 +111,10 @@ static void print_json(const entry_group *group)
     json_print(stdout, object);
 }
 
-static void add_row(struct libscols_table *table, const entry_group *group)
+static void add_row(struct table *table, const entry_group *group)
 {
     char text[UNIT_TEXT_SIZE];
-    struct libscols_line *row = table_add_row(table);
+    struct table_row *row = table_add_row(table);
     snprintf(text, sizeof text, "%" PRIu64, group->entries);
     row_set(row, 0, text);
     row_set(row, 1, format_size(group->stored_bytes, text));
@@ -125,7 +125,7 @@ static void add_row(struct libscols_table *table, const entry_group *group)
 
 static void print_table(const entry_group *groups, size_t count)
 {
-    struct libscols_table *table = table_new();
+    struct table *table = table_new();
     table_fit(table);
     table_add_column(table, "ENTRIES", COLUMN_NUMBER);
     table_add_column(table, "SIZE", COLUMN_NUMBER);

@@ -48,7 +48,7 @@ char *tier_outage(const json_t *tier)
 }
 
 /* Takes over @value. */
-static void set(struct libscols_line *row, int column, char *value)
+static void set(struct table_row *row, int column, char *value)
 {
     row_set(row, column, value);
     free(value);
@@ -59,12 +59,12 @@ static uint64_t number(const json_t *tier, const char *name)
     return (uint64_t)json_integer_value(json_object_get(tier, name));
 }
 
-static void print_tier(struct libscols_table *table, const json_t *tier)
+static void print_tier(struct table *table, const json_t *tier)
 {
     static const char *const counters[] = {"hits", "misses", "puts", "damaged", "faults"};
     enum { COUNTERS = sizeof counters / sizeof counters[0] };
     char text[UNIT_TEXT_SIZE];
-    struct libscols_line *row = table_add_row(table);
+    struct table_row *row = table_add_row(table);
     for (int i = 0; i < COUNTERS; i++) {
         set(row, i, text_of("%" PRIu64, number(tier, counters[i])));
     }
@@ -74,7 +74,7 @@ static void print_tier(struct libscols_table *table, const json_t *tier)
     row_set(row, COUNTERS + 2, json_string_value(json_object_get(tier, "location")));
     owned char *outage = tier_outage(tier);
     if (outage != NULL) {
-        struct libscols_line *below = table_add_row(table);
+        struct table_row *below = table_add_row(table);
         row_set(below, COUNTERS + 2, outage);
         row_set_colour(below, COUNTERS + 2, COLOUR_WARNING);
     }
@@ -82,7 +82,7 @@ static void print_tier(struct libscols_table *table, const json_t *tier)
 
 void tiers_print(const json_t *tiers)
 {
-    struct libscols_table *table = table_new();
+    struct table *table = table_new();
     static const char *const numbers[] = {"HITS",   "MISSES", "PUTS",   "DAMAGED",
                                           "FAULTS", "READ",   "LATENCY"};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

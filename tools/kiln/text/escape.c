@@ -51,7 +51,7 @@ size_t character_read(const char *text, size_t available, uint32_t *ret_characte
     return size;
 }
 
-/* This does not use \x, because libsmartcols would escape it again. */
+/* Each form has a fixed length, so the text after it can't be taken for a part of it. */
 static int write_escape(char *to, uint32_t character, bool is_byte)
 {
     switch (is_byte ? 0 : character) {

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-struct libscols_table;
-struct libscols_line;
+struct table;
+struct table_row;
 
 typedef enum column_kind {
     COLUMN_TEXT,
@@ -17,26 +17,26 @@ typedef enum column_kind {
 
 typedef enum text_colour { COLOUR_NONE, COLOUR_WARNING, COLOUR_ERROR } text_colour;
 
-struct libscols_table *table_new(void);
+struct table *table_new(void);
 
 /* Truncates the table's long texts even if stdout is not a terminal: to 100 columns, or as many as
  * COLUMNS says. */
-void table_fit(struct libscols_table *table);
+void table_fit(struct table *table);
 
 /* @heading  if it is NULL in all columns, no headings are printed */
-void table_add_column(struct libscols_table *table, const char *heading, column_kind kind);
+void table_add_column(struct table *table, const char *heading, column_kind kind);
 
-struct libscols_line *table_add_row(struct libscols_table *table);
+struct table_row *table_add_row(struct table *table);
 
 /* Sets a cell; columns count from 0. Copies the text. */
-void row_set(struct libscols_line *row, int column, const char *text);
-void row_set_colour(struct libscols_line *row, int column, text_colour colour);
+void row_set(struct table_row *row, int column, const char *text);
+void row_set_colour(struct table_row *row, int column, text_colour colour);
 
 /* Returns a table of names and values, without headings. */
-struct libscols_table *table_new_facts(void);
+struct table *table_new_facts(void);
 
 /* @value  NULL is shown as "-" */
-void table_add_fact(struct libscols_table *table, const char *name, const char *value);
+void table_add_fact(struct table *table, const char *name, const char *value);
 
 /* Prints the table and frees it. */
-void table_print(struct libscols_table *table);
+void table_print(struct table *table);

@@ -65,7 +65,7 @@ static void print_json(const missed_key *missed, const missed_files *files,
     json_print(stdout, object);
 }
 
-static void add_time(struct libscols_table *table, const char *name, int64_t unix_s)
+static void add_time(struct table *table, const char *name, int64_t unix_s)
 {
     char text[UNIT_TEXT_SIZE];
     if (unix_s != 0) {
@@ -76,7 +76,7 @@ static void add_time(struct libscols_table *table, const char *name, int64_t uni
 static void print_missed(const missed_key *missed)
 {
     const kiln_provenance origin = kiln_entry_provenance(missed->entry);
-    struct libscols_table *table = table_new_facts();
+    struct table *table = table_new_facts();
     table_add_fact(table, "digest", missed->digest);
     add_time(table, "missed", missed->missed_s);
     table_add_fact(table, "stored now",

@@ -78,18 +78,17 @@ static char *excerpt(const kiln_key_part *part, const part_place *place)
                    (int)(is_cut ? EXCERPT_MAX : length), bytes + start, is_cut ? "..." : "");
 }
 
-static void add_row(struct libscols_table *table, const char *name, const char *change,
-                    const char *there, const char *wanted)
+static void add_row(struct table *table, const char *name, const char *change, const char *there,
+                    const char *wanted)
 {
-    struct libscols_line *row = table_add_row(table);
+    struct table_row *row = table_add_row(table);
     row_set(row, 0, name);
     row_set(row, 1, change);
     row_set(row, 2, there);
     row_set(row, 3, wanted);
 }
 
-static void add_lines(struct libscols_table *table, const kiln_key_part *there,
-                      const kiln_key_part *wanted)
+static void add_lines(struct table *table, const kiln_key_part *there, const kiln_key_part *wanted)
 {
     const part_place place = find_difference(there, wanted);
     owned char *change = has_lines(there) || has_lines(wanted)
@@ -103,7 +102,7 @@ static void add_lines(struct libscols_table *table, const kiln_key_part *there,
 static int add_part(void *user, kiln_key_change change, const kiln_key_part *there,
                     const kiln_key_part *wanted)
 {
-    struct libscols_table *table = user;
+    struct table *table = user;
     if (are_comparable(there, wanted)) {
         add_lines(table, there, wanted);
         return 0;
@@ -117,7 +116,7 @@ static int add_part(void *user, kiln_key_change change, const kiln_key_part *the
 
 void key_difference_print(const kiln_key *there, const kiln_key *wanted)
 {
-    struct libscols_table *table = table_new();
+    struct table *table = table_new();
     table_add_column(table, "PART", COLUMN_TEXT);
     table_add_column(table, "DIFFERENCE", COLUMN_TEXT);
     table_add_column(table, "THERE", COLUMN_LONG_TEXT);
