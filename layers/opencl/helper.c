@@ -114,8 +114,7 @@ static char *find_tool(void)
     if (given) {
         return may_be_run(given) ? strdup(given) : NULL;
     }
-    char *found = tool_beside_layer();
-    return found || !may_be_run(KILN_TOOL_PATH) ? found : strdup(KILN_TOOL_PATH);
+    return tool_beside_layer();
 }
 
 /* ---- how it is started ---- */

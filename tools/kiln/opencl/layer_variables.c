@@ -13,22 +13,21 @@
 
 /* A library that is loaded into the user's programs. */
 typedef struct layer_place {
-    const char *in_build[2]; /* places in the build folder, relative to the tool's folder */
-    const char *installed;
+    /* relative to the tool's folder: the place in an installation, and the one in the build folder
+     */
+    const char *paths[2];
     const char *list; /* the variable that names the library */
 } layer_place;
 
 static const layer_place opencl_place = {
-    .in_build = {"../../layers/opencl/libkiln_opencl_layer.so",
-                 "../layers/opencl/libkiln_opencl_layer.so"},
-    .installed = KILN_LAYER_FOLDER "/libkiln_opencl_layer.so",
+    .paths = {KILN_LAYERS_FROM_TOOL "/libkiln_opencl_layer.so",
+              "../../layers/opencl/libkiln_opencl_layer.so"},
     .list = "OPENCL_LAYERS",
 };
 
 static const layer_place nvrtc_place = {
-    .in_build = {"../../layers/nvrtc/libkiln_nvrtc_audit.so",
-                 "../layers/nvrtc/libkiln_nvrtc_audit.so"},
-    .installed = KILN_LAYER_FOLDER "/libkiln_nvrtc_audit.so",
+    .paths = {KILN_LAYERS_FROM_TOOL "/libkiln_nvrtc_audit.so",
+              "../../layers/nvrtc/libkiln_nvrtc_audit.so"},
     .list = "LD_AUDIT",
 };
 
@@ -67,14 +66,14 @@ char *library_reason_against(const char *path, const char *list)
     return NULL;
 }
 
-/* Returns the first of the layer's places in the build folder at which there is a file; the caller
- * frees it. NULL if there is no such file. */
-static char *place_in_build(const layer_place *place)
+/* Returns the first of the library's places at which there is a file; the caller frees it. NULL if
+ * there is no such file. */
+static char *existing_place(const layer_place *place)
 {
     owned char *folder = own_folder();
     char *found = NULL;
     for (size_t i = 0; folder != NULL && found == NULL && i < 2; i++) {
-        owned char *path = text_of("%s%s", folder, place->in_build[i]);
+        owned char *path = text_of("%s%s", folder, place->paths[i]);
         found = realpath(path, NULL);
     }
     return found;
@@ -82,8 +81,12 @@ static char *place_in_build(const layer_place *place)
 
 static char *find(const layer_place *place, char **ret_path)
 {
-    owned char *in_build = place_in_build(place);
-    const char *path = in_build != NULL ? in_build : place->installed;
+    owned char *path = existing_place(place);
+    if (path == NULL) {
+        owned char *folder = own_folder();
+        return text_of("%s%s: %s", folder != NULL ? folder : "", place->paths[0],
+                       folder != NULL ? strerror(ENOENT) : "there is no /proc");
+    }
     char *why = library_reason_against(path, place->list);
     if (why == NULL) {
         *ret_path = must(strdup(path));
@@ -108,10 +111,10 @@ static char *reason_against_layer_of(const char *audit_path)
 
 char *nvrtc_audit_find(char **ret_path)
 {
-    owned char *in_build = place_in_build(&nvrtc_place);
+    owned char *existing = existing_place(&nvrtc_place);
     owned char *path = NULL;
     *ret_path = NULL;
-    if (in_build == NULL && access(nvrtc_place.installed, F_OK) != 0) {
+    if (existing == NULL) {
         return NULL;
     }
     char *why = find(&nvrtc_place, &path);

@@ -12,9 +12,9 @@
  * @list  the variable that would name the file */
 char *library_reason_against(const char *path, const char *list);
 
-/* Finds the OpenCL layer's library. If the tool is in a build folder, looks for the library there,
- * otherwise where it was installed. The library must be a regular file that belongs to this user or
- * to root, and other users must not be able to write to it.
+/* Finds the OpenCL layer's library. Looks for the library where it is installed with this tool,
+ * and, if the tool is in a build folder, there. The library must be a regular file that belongs to
+ * this user or to root, and other users must not be able to write to it.
  *
  * @ret_path  [out] absolute; the caller frees it
  * Returns NULL. If there is no such library, returns the reason, which the caller frees. */
