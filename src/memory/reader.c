@@ -4,10 +4,10 @@
 #include <linux/membarrier.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <sys/single_threaded.h>
 #include <time.h>
 
 #include "os/os.h"
+#include "os/thread.h"
 
 _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
 
@@ -334,7 +334,7 @@ void kilni_reader_begin(void (*end_thread_of)(kilni_reader *reader))
     before_thread_ends = end_thread_of;
     /* A request for asymmetric fences delays a program that has threads. Its first results must not
      * be delayed to make look-ups faster, because the program might never make many look-ups. */
-    fence_switch(__libc_single_threaded && fence_ask());
+    fence_switch(kilni_is_single_threaded() && fence_ask());
     pthread_mutex_lock(&lock);
     serving = create_key();
     pthread_mutex_unlock(&lock);

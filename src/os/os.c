@@ -149,7 +149,7 @@ static int system_mask_signals(int how, const sigset_t *set, sigset_t *ret_befor
 
 static int system_queue_signal(siginfo_t *info)
 {
-    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), info->si_signo, info);
+    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), info->si_signo, info);
 }
 
 static const kilni_os_table system_table = {

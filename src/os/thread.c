@@ -7,6 +7,9 @@
 
 #define STACK_BYTES (256u << 10)
 
+/* NULL is its address with a glibc before 2.32, whose headers do not declare it either. */
+extern char __libc_single_threaded __attribute__((weak));
+
 static void describe_thread(pthread_attr_t *attributes)
 {
     const struct sched_param ordinary = {0};
@@ -35,6 +38,11 @@ bool kilni_thread_start(void *(*run)(void *), void *argument, pthread_t *ret_thr
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return is_started;
+}
+
+bool kilni_is_single_threaded(void)
+{
+    return &__libc_single_threaded && __libc_single_threaded;
 }
 
 bool kilni_condition_init(pthread_cond_t *condition)

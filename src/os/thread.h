@@ -12,6 +12,9 @@
  * of these properties from its creator. Returns false if the thread cannot be started. */
 bool kilni_thread_start(void *(*run)(void *), void *argument, pthread_t *ret_thread);
 
+/* Returns true only if the process has no other thread. Always false with a glibc before 2.32. */
+bool kilni_is_single_threaded(void);
+
 /* Initializes a condition variable with deadlines that are times of kilni_clock_ns. Returns false
  * on failure. */
 bool kilni_condition_init(pthread_cond_t *condition);

@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include "os/clock.h"
@@ -575,7 +574,8 @@ static kiln_status enqueue(kilni_writer *writer, queue_item *item)
         return KILN_E_FULL;
     }
     pthread_mutex_lock(&writers_lock);
-    const bool is_alone = writer->spares_thread && !writer->has_thread && __libc_single_threaded;
+    const bool is_alone =
+        writer->spares_thread && !writer->has_thread && kilni_is_single_threaded();
     const kiln_status status =
         is_alone ? enqueue_alone_locked(writer, item) : enqueue_for_thread_locked(writer, item);
     pthread_mutex_unlock(&writers_lock);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -174,8 +175,8 @@ bool kilni_server_state_write(const char *path, const kilni_server_state *state)
         return false;
     }
     encode(state, boot, bytes);
-    bool is_written = snprintf(temporary, sizeof temporary, "%s.tmp-%ld", name, (long)gettid()) <
-                          (int)sizeof temporary &&
+    bool is_written = snprintf(temporary, sizeof temporary, "%s.tmp-%ld", name,
+                               syscall(SYS_gettid)) < (int)sizeof temporary &&
                       write_temporary(folder, temporary, bytes);
     if (is_written && kilni_os()->renameat(folder, temporary, folder, name) != 0) {
         kilni_os()->unlinkat(folder, temporary, 0);
