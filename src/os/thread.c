@@ -10,13 +10,18 @@
 /* NULL is its address with a glibc before 2.32, whose headers do not declare it either. */
 extern char __libc_single_threaded __attribute__((weak));
 
+/* A thread that is started by one with a real-time policy gets the ordinary policy. The policies
+ * SCHED_BATCH and SCHED_IDLE are inherited: a thread needs a privilege to leave the second. */
 static void describe_thread(pthread_attr_t *attributes)
 {
     const struct sched_param ordinary = {0};
+    const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
     cpu_set_t processors;
-    pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
-    pthread_attr_setschedpolicy(attributes, SCHED_OTHER);
-    pthread_attr_setschedparam(attributes, &ordinary);
+    if (policy != SCHED_IDLE && policy != SCHED_BATCH) {
+        pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
+        pthread_attr_setschedpolicy(attributes, SCHED_OTHER);
+        pthread_attr_setschedparam(attributes, &ordinary);
+    }
     if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) {
         pthread_attr_setaffinity_np(attributes, sizeof processors, &processors);
     }
