@@ -30,6 +30,7 @@ static const tool_command commands[] = {
     {"trim", "remove the entries least worth keeping", cmd_trim, false},
     {"clear", "remove all entries", cmd_clear, false},
     {"capture", "capture the builds that programs left as requests", cmd_capture, true},
+    {"replay", "build again what entries contain, after an upgrade", cmd_replay, true},
     {"pack", "write entries to one file that can be shipped", cmd_pack, false},
     {"unpack", "copy the entries of such a file into a cache", cmd_unpack, false},
     {"copy", "copy entries from one store into another", cmd_copy, false},

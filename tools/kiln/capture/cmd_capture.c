@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <kiln/opencl.h>
 #include <kiln/store_tools.h>
 
 #include "../command/commands.h"
 #include "../command/directory.h"
+#include "../command/low_priority.h"
 #include "../command/options.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
@@ -201,16 +199,6 @@ static kiln_status lease_turn(kiln_store *store, uint64_t wait_ms, kiln_lease **
     return status;
 }
 
-static void lower_priority(void)
-{
-    enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_CLASS_IDLE = 3, IOPRIO_CLASS_SHIFT = 13 };
-    const struct sched_param parameters = {0};
-    if (nice(19) == -1 || sched_setscheduler(0, SCHED_IDLE, &parameters) != 0) {
-        /* A failure is not fatal: this process then runs at a higher priority. */
-    }
-    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT);
-}
-
 static void print_work(const capture_work *work, bool json)
 {
     if (json) {
@@ -283,7 +271,7 @@ int cmd_capture(int argc, char **argv)
     options_read(&line, argc, argv);
     const uint64_t wait_ms = options_wait_ms(argv[0], wait);
     if (idle) {
-        lower_priority();
+        low_priority_set();
     }
     if (parent != NULL) {
         return capture_worker(line.directory, parent);

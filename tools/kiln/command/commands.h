@@ -23,3 +23,4 @@ int cmd_key(int argc, char **argv);
 int cmd_copy(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_push(int argc, char **argv);
+int cmd_replay(int argc, char **argv);

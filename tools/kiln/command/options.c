@@ -23,8 +23,9 @@ enum { DIRECTORY = 256, KEY_FILE, JSON, HELP, OWN };
 /* A day. */
 #define WAIT_MS_MAX 86400000
 
-#define AGE_DIGITS_MAX 9
 #define LIMIT_DIGITS_MAX 9
+#define TIME_DIGITS_MAX 9
+#define SECONDS_PER_DAY 86400
 
 /* A subcommand's own options come first, so that one of them may replace a common option. */
 static void fill_table(const command_line *line, struct option *table)
@@ -88,15 +89,17 @@ uint64_t options_size(const char *command, const char *name, const char *text, u
     return bytes;
 }
 
-/* Returns an age in seconds; 0 if the text is not an age. */
-static uint64_t parse_age(const char *text)
+/* Returns a time in seconds; 0 if the text is not a time.
+ *
+ * @unit  of a number without a suffix, in seconds */
+static uint64_t parse_time(const char *text, uint64_t unit)
 {
-    static const struct {
+    const struct {
         const char *suffix;
         uint64_t seconds;
-    } units[] = {{"", 86400}, {"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}};
+    } units[] = {{"", unit}, {"d", SECONDS_PER_DAY}, {"h", 3600}, {"m", 60}, {"s", 1}};
     const size_t digits = strspn(text, "0123456789");
-    const uint64_t number = digits > 0 && digits <= AGE_DIGITS_MAX ? strtoull(text, NULL, 10) : 0;
+    const uint64_t number = digits > 0 && digits <= TIME_DIGITS_MAX ? strtoull(text, NULL, 10) : 0;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (strcmp(text + digits, units[i].suffix) == 0) {
             return number * units[i].seconds;
@@ -107,7 +110,7 @@ static uint64_t parse_age(const char *text)
 
 uint64_t options_older_than_s(const char *command, const char *text)
 {
-    const uint64_t age_s = text == NULL ? 0 : parse_age(text);
+    const uint64_t age_s = text == NULL ? 0 : parse_time(text, SECONDS_PER_DAY);
     if (text != NULL && age_s == 0) {
         options_wrong(command,
                       "--older-than expects a number of days above 0, or a number with a suffix d, "
@@ -126,6 +129,18 @@ uint64_t options_limit(const char *command, const char *text)
         options_wrong(command, "--limit expects a number above 0, not '%s'", text);
     }
     return text == NULL ? 0 : strtoull(text, NULL, 10);
+}
+
+uint64_t options_budget_s(const char *command, const char *text)
+{
+    const uint64_t budget_s = text == NULL ? 0 : parse_time(text, 1);
+    if (text != NULL && budget_s == 0) {
+        options_wrong(command,
+                      "--budget expects a number of seconds above 0, or a number with a suffix d, "
+                      "h, m or s, not '%s'",
+                      text);
+    }
+    return budget_s;
 }
 
 /* Sets the environment variable, so that the processes that the tool starts use the file too. */

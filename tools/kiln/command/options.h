@@ -53,3 +53,6 @@ uint64_t options_older_than_s(const char *command, const char *text);
 
 /* Returns the value of --limit; 0 if @text is NULL. */
 uint64_t options_limit(const char *command, const char *text);
+
+/* Returns the value of --budget in seconds; 0 if @text is NULL. */
+uint64_t options_budget_s(const char *command, const char *text);

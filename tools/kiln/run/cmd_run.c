@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,15 +16,13 @@
 #include "../command/location.h"
 #include "../command/options.h"
 #include "../folder/folders.h"
-#include "../opencl/layer_variables.h"
-#include "../opencl/opencl_loader.h"
-#include "../opencl/replaced_loader.h"
 #include "../store/counters.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "child.h"
+#include "layers.h"
 #include "run_counters.h"
 #include "run_reasons.h"
 #include "run_record.h"
@@ -46,10 +43,6 @@ static const char usage[] =
     "  --expect-warm    list what was built, on stderr; if anything was, exit with 3\n"
     "  --record FILE    list the entries that were used in this file, for --only\n"
     "  --no-nvrtc       cache OpenCL builds only, and leave LD_AUDIT alone\n";
-
-/* Bytes of thread-local memory for the libraries that a program starts with. Each thread's stack
- * contains this memory, so a much larger value would not fit into small stacks. */
-#define THREAD_LOCAL_BYTES 8192
 
 #define CAPTURE_WAIT_MS "3600000"
 
@@ -80,86 +73,6 @@ static bool is_disabled(void)
     bool disabled = config->disabled;
     kiln_config_free(&config);
     return disabled;
-}
-
-/* Makes the layer start this same tool if captures must be made outside the program. */
-static void set_tool(void)
-{
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length > 0) {
-        path[length] = '\0';
-        must_succeed(setenv("KILN_TOOL", path, 0));
-    }
-}
-
-/* Adds a library to a list in a variable. */
-static void add_to_list(const char *variable, const char *path)
-{
-    owned char *list = layer_list_with(path, getenv(variable));
-    must_succeed(setenv(variable, list, 1));
-}
-
-/* With an audit library, the loader lays out thread-local memory before it knows the program's
- * libraries. These libraries can use only the memory that the loader has reserved. By default, this
- * is too little for some allocators. */
-static void set_thread_local_memory(void)
-{
-    static const char tunable[] = "glibc.rtld.optional_static_tls=";
-    const char *others = getenv("GLIBC_TUNABLES");
-    if (others != NULL && strstr(others, tunable) != NULL) {
-        return;
-    }
-    bool any = others != NULL && others[0] != '\0';
-    owned char *tunables =
-        text_of("%s%s%s%d", any ? others : "", any ? ":" : "", tunable, THREAD_LOCAL_BYTES);
-    must_succeed(setenv("GLIBC_TUNABLES", tunables, 1));
-}
-
-/* If the program's loader does not support layers and the system has a loader that does, makes the
- * program find that loader first. */
-static void set_opencl_loader(void)
-{
-    owned char *found = opencl_loader_found();
-    if (found != NULL && !opencl_loader_supports_layers(found)) {
-        owned char *replacement = opencl_loader_replacement(found);
-        owned char *why = replacement != NULL
-                              ? loader_environment_set(replacement, found)
-                              : must(strdup("and no other loader on this system does"));
-        if (why != NULL) {
-            complain("%s does not support layers, %s: no OpenCL build is cached", found, why);
-        }
-    }
-}
-
-/* The next two functions end the tool if there is no usable layer. */
-static void set_opencl_layer(void)
-{
-    owned char *path = NULL;
-    owned char *why = layer_find(&path);
-    if (why != NULL) {
-        complain("no OpenCL layer: %s", why);
-        end_tool(EXIT_CONFIGURATION);
-    }
-    set_tool();
-    set_opencl_loader();
-    add_to_list("OPENCL_LAYERS", path);
-}
-
-/* Returns whether the audit library is set. */
-static bool set_nvrtc_layer(void)
-{
-    owned char *path = NULL;
-    owned char *why = nvrtc_audit_find(&path);
-    if (why != NULL) {
-        complain("no NVRTC layer: %s", why);
-        end_tool(EXIT_CONFIGURATION);
-    }
-    if (path != NULL) {
-        add_to_list("LD_AUDIT", path);
-        set_thread_local_memory();
-    }
-    return path != NULL;
 }
 
 static void print_line(const counter_values *counters)
@@ -364,8 +277,7 @@ int cmd_run(int argc, char **argv)
             return EXIT_CONFIGURATION;
         }
     } else {
-        set_opencl_layer();
-        const bool is_watched = !without_nvrtc && set_nvrtc_layer();
+        const bool is_watched = layers_insert(!without_nvrtc);
         folders = folder_run_start(is_watched, waits);
     }
     return reports                    ? run_and_report(&line, &wishes, folders)

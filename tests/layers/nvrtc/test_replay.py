@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kiln replay: entries of one NVRTC, whose programs then start on another one, or for another
+architecture, without a build. The libraries stand in for NVRTC."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import layer_case
+from layer_case import ARGUMENTS
+
+OTHER_LIBRARY = ARGUMENTS.stand_in.replace("stand_in", "stand_in_now")
+SOURCE = "__global__ void k(float *x) { *x = 1; }\n"
+
+
+def can_unshare():
+    command = ["unshare", "--user", "--mount", "--net", "--map-current-user", "true"]
+    return shutil.which("unshare") and subprocess.run(
+        command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_DATA, (1 << 29, 1 << 29))
+
+
+class ReplayCase(layer_case.LayerCase):
+    def compile(self, text, *options, library=ARGUMENTS.stand_in, arch="sm_80", name="k.cu", **more):
+        """Runs the program, and returns its output and the outcomes in the trace."""
+        source = self.file(name, text)
+        output = self.run_program("--library", library, "--source", source, *options, "--",
+                                  "--gpu-architecture=" + arch, **more)
+        return output, [outcome for outcome, _ in self.last]
+
+    def replay(self, *arguments, expect=0, **options):
+        result = subprocess.run(
+            [ARGUMENTS.kiln, "replay", "--dir", self.cache, "--json", *arguments],
+            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+            **options)
+        self.assertEqual(result.returncode, expect, (result.stdout, result.stderr))
+        return json.loads(result.stdout)
+
+    def replay_one(self, *arguments, expect=0, **options):
+        report = self.replay(*arguments, expect=expect, **options)
+        self.assertEqual(len(report["entries"]), 1, report)
+        return report["entries"][0]
+
+
+class Replay(ReplayCase):
+    def test_another_library(self):
+        first, outcomes = self.compile(SOURCE)
+        self.assertEqual(outcomes, ["built"])
+        report = self.replay("--nvrtc", OTHER_LIBRARY)
+        self.assertEqual((report["built"], report["present"]), (1, 0), report)
+        plain, _ = self.compile(SOURCE, library=OTHER_LIBRARY, kiln=False)
+        warm, outcomes = self.compile(SOURCE, library=OTHER_LIBRARY)
+        self.assertEqual(outcomes, ["hit-store"])
+        self.assertEqual(warm, plain)
+        again, outcomes = self.compile(SOURCE)
+        self.assertEqual((again, outcomes), (first, ["hit-store"]))
+
+    def test_another_architecture(self):
+        for option in "--gpu-architecture=", "-arch=":
+            self.cache = self.environment["KILN_DIR"] = os.path.join(self.scratch, option)
+            source = ["--source", self.file("k.cu", SOURCE), "--library", ARGUMENTS.stand_in, "--"]
+            self.run_program(*source, option + "compute_80", expect=["built"])
+            report = self.replay("--nvrtc", ARGUMENTS.stand_in, "--arch", "sm_90a")
+            self.assertEqual(report["built"], 1, report)
+            self.run_program(*source, option + "compute_90a", expect=["hit-store"])
+
+    def test_everything_that_a_program_passes(self):
+        header = self.file("passed.h", "// passed\n")
+        inputs = ["--header", "h.h", header, "--expression", "f<int>", "--name", "name.cu"]
+        self.assertEqual(self.compile(SOURCE, *inputs)[1], ["built"])
+        self.replay("--nvrtc", ARGUMENTS.stand_in, "--arch", "90")
+        plain, _ = self.compile(SOURCE, *inputs, arch="sm_90", kiln=False)
+        self.assertEqual(self.compile(SOURCE, *inputs, arch="sm_90"), (plain, ["hit-store"]))
+
+    def test_included_files(self):
+        folder = os.path.join(self.scratch, "include")
+        self.file("include/found.h", "// found\n")
+        text = '#include "found.h"\n' + SOURCE
+        source = ["--source", self.file("k.cu", text), "--library", ARGUMENTS.stand_in, "--"]
+        options = ["-I" + folder, "-arch=sm_80"]
+        self.run_program(*source, *options, expect=["built"])
+        self.assertEqual(
+            self.replay("--nvrtc", ARGUMENTS.stand_in, "--arch", "90")["built"], 1)
+        self.run_program(*source, options[0], "-arch=sm_90", expect=["hit-store"])
+        os.remove(os.path.join(folder, "found.h"))
+        entry = self.replay_one("--nvrtc", ARGUMENTS.stand_in, "--arch", "100")
+        self.assertEqual(entry["result"], "impossible")
+        self.assertIn("found.h, which does not exist", entry["why"])
+
+    def test_a_second_replay_continues_the_first(self):
+        for i in range(3):
+            self.compile(SOURCE + f"// {i}\n")
+        arguments = ["--nvrtc", ARGUMENTS.stand_in, "--arch", "sm_90"]
+        self.assertEqual(self.replay(*arguments, "--name", "nothing")["entries"], [])
+        first = self.replay(*arguments)
+        self.assertEqual((first["built"], first["present"]), (3, 0), first)
+        self.compile(SOURCE + "// 3\n")
+        shutil.rmtree(os.path.join(self.cache, "v1", first["entries"][0]["entry"][:2]))
+        second = self.replay(*arguments)
+        self.assertEqual(second["failed"] + second["impossible"] + second["left"], 0, second)
+        self.assertGreaterEqual(second["built"], 2)
+        self.assertEqual(second["built"] + second["present"], 4, second)
+
+    def test_another_store(self):
+        self.compile(SOURCE)
+        other = os.path.join(self.scratch, "other")
+        self.replay("--nvrtc", ARGUMENTS.stand_in, "--arch", "90", "--to", other)
+        self.environment["KILN_DIR"] = other
+        self.assertEqual(self.compile(SOURCE, arch="sm_90")[1], ["hit-store"])
+        self.assertEqual(self.compile(SOURCE)[1], ["built"])
+
+    def test_stripped_sources(self):
+        self.compile(SOURCE)
+        pack = os.path.join(self.scratch, "stripped.kpack")
+        for command in (["pack", "--strip-keys", pack], ["clear", "--yes"],
+                        ["unpack", "--trust", pack]):
+            subprocess.run([ARGUMENTS.kiln, *command], env=self.environment, check=True,
+                           stdout=subprocess.DEVNULL)
+        entry = self.replay_one("--nvrtc", ARGUMENTS.stand_in)
+        self.assertEqual((entry["result"], entry["why"]), ("impossible", "sources stripped"))
+
+    def test_a_crash_costs_one_build(self):
+        self.compile("CRASH\n" + SOURCE)
+        self.compile("EAT_MEMORY\n" + SOURCE)
+        self.compile(SOURCE)
+        report = self.replay("--nvrtc", ARGUMENTS.stand_in, "--arch", "90", expect=1,
+                             preexec_fn=limit_memory)
+        self.assertEqual((report["built"], report["failed"]), (1, 2), report)
+        why = " ".join(entry["why"] or "" for entry in report["entries"])
+        self.assertIn("crashed: signal 6", why)
+        logs = " ".join(entry["log"] or "" for entry in report["entries"])
+        self.assertIn("no memory is left", logs)
+
+    def test_options_that_load_code(self):
+        source = ["--source", self.file("k.cu", SOURCE), "--library", ARGUMENTS.stand_in, "--"]
+        self.run_program(*source, "-Xclang=-load", expect=["built"])
+        entry = self.replay_one("--nvrtc", OTHER_LIBRARY)
+        self.assertEqual(entry["result"], "impossible")
+        self.assertIn("may load code", entry["why"])
+
+    def test_a_wrong_command_line(self):
+        for arguments in (["--jobs", "0"], ["--arch", "gfx90"], ["--budget", "-1"],
+                          ["--nvrtc", "/nowhere"], ["--from", "pack:x"], ["--serve", "1"]):
+            result = subprocess.run([ARGUMENTS.kiln, "replay", *arguments], env=self.environment,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            self.assertEqual(result.returncode, 2, (arguments, result.stderr))
+
+    def test_a_replay_that_is_killed(self):
+        for i in range(4):
+            self.compile("SLEEP\n" + SOURCE + f"// {i}\n")
+        arguments = ["--nvrtc", OTHER_LIBRARY, "--jobs", "1"]
+        process = subprocess.Popen(
+            [ARGUMENTS.kiln, "replay", "--dir", self.cache, *arguments], env=self.environment,
+            stdout=subprocess.DEVNULL)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        report = self.replay(*arguments)
+        self.assertEqual(report["built"] + report["present"], 4, report)
+
+
+@unittest.skipUnless(can_unshare(), "this user has no private namespaces")
+class Sandbox(ReplayCase):
+    def test_a_compiler_reaches_nothing(self):
+        home = os.path.join(self.scratch, "home")
+        secret = self.file("home/secret", "secret")
+        outside = self.file("outside/file", "readable")
+        self.environment["HOME"] = home
+        for path, is_readable in (secret, "no"), (outside, "yes"):
+            self.cache = self.environment["KILN_DIR"] = path + ".cache"
+            self.compile(f"LOOK_AROUND {path}\n" + SOURCE)
+            entry = self.replay_one("--nvrtc", ARGUMENTS.stand_in, "--arch", "90", expect=1)
+            self.assertEqual(entry["result"], "failed", entry)
+            self.assertIn(f"network: no\nfile: {is_readable}\n", entry["log"])
+            self.assertFalse(os.path.exists(os.path.join(os.path.dirname(path), "made")))
+
+
+if __name__ == "__main__":
+    layer_case.main()

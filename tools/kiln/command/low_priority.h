@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For work that must not slow down what else the machine does.
+ */
+#pragma once
+
+/* Gives this process and its children the lowest priority for processors and disks. */
+void low_priority_set(void);

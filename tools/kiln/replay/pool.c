@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "sandbox.h"
+#include "worker.h"
+
+extern char **environ;
+
+/* A build may take this long, or a hundred times what it has cost before. Other work of the machine
+ * may keep a process of low priority from running. */
+#define WAIT_NS_MIN (UINT64_C(1800) * 1000000000)
+
+typedef struct pool_worker {
+    pid_t process; /* 0: free */
+    const work_item *item;
+    kiln_entry *entry; /* that the worker repeats */
+    int report_file, entry_file;
+    uint64_t end_ns; /* when it is killed */
+} pool_worker;
+
+typedef struct pool {
+    const pool_terms *terms;
+    pool_report *report;
+    void *user;
+    bool sandboxed;
+    pool_worker *workers;
+    uint64_t end_ns; /* of the budget; UINT64_MAX: none */
+} pool;
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- results ---- */
+
+static json_t *result_of(const char *result, const char *why)
+{
+    json_t *object = must(json_object());
+    json_add(object, "result", json_text_or_null(result));
+    json_add(object, "why", json_text_or_null(why));
+    json_add(object, "log", json_null());
+    return object;
+}
+
+/* Passes a result on, and frees it. */
+static void tell(const pool *p, const work_item *item, json_t *result)
+{
+    p->report(p->user, item, result);
+    json_decref(result);
+}
+
+static const char *text_in(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text == NULL ? "" : text;
+}
+
+static kiln_entry *read_entry(int file)
+{
+    struct stat status;
+    kiln_entry *entry = NULL;
+    if (fstat(file, &status) != 0 || status.st_size == 0) {
+        return NULL;
+    }
+    void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (bytes == MAP_FAILED) {
+        return NULL;
+    }
+    if (kiln_entry_decode(bytes, (size_t)status.st_size, &entry) != KILN_OK) {
+        entry = NULL;
+    }
+    munmap(bytes, (size_t)status.st_size);
+    return entry;
+}
+
+/* Stores an entry that a worker has made. The worker is not trusted: its compiler has read what
+ * others wrote. So the entry must be one of the build that the worker was asked to repeat. */
+static json_t *take(const pool *p, const pool_worker *w, json_t *result)
+{
+    kiln_entry *made = read_entry(w->entry_file);
+    json_t *refusal = NULL;
+    if (made == NULL) {
+        refusal = result_of("left", "the result could not be passed on");
+    } else if (kiln_entry_kind_of(made) != KILN_ENTRY_PROGRAM ||
+               !recipe_has_same_inputs(kiln_entry_key(w->entry), kiln_entry_key(made))) {
+        refusal = result_of("impossible", "Kiln's layers make a key with different inputs for it");
+    } else if (!recipe_has_same_math(kiln_entry_key(w->entry), kiln_entry_key(made))) {
+        refusal = result_of("impossible", "its program has math functions that differ from those "
+                                          "here");
+    } else if (strcmp(text_in(result, "result"), "built") == 0) {
+        const kiln_status status = kiln_store_put(p->terms->to, made);
+        refusal = status == KILN_OK ? NULL : result_of("left", kiln_status_text(status));
+    }
+    if (refusal == NULL) {
+        char digest[KILN_DIGEST_TEXT_SIZE];
+        const kiln_digest found = kiln_key_digest(kiln_entry_key(made));
+        kiln_digest_format(&found, digest);
+        json_add(result, "entry", json_text_or_null(digest));
+    }
+    kiln_entry_release(&made);
+    if (refusal != NULL) {
+        json_decref(result);
+    }
+    return refusal != NULL ? refusal : result;
+}
+
+static json_t *result_of_worker(const pool *p, const pool_worker *w)
+{
+    lseek(w->report_file, 0, SEEK_SET);
+    json_t *result = json_loadfd(w->report_file, JSON_DISABLE_EOF_CHECK, NULL);
+    const char *name = text_in(result, "result");
+    if (*name == '\0') {
+        json_decref(result);
+        return result_of("left", "its process ended early");
+    }
+    return strcmp(name, "built") == 0 || strcmp(name, "present") == 0 ? take(p, w, result) : result;
+}
+
+/* ---- processes ---- */
+
+static int file_of(kiln_bytes bytes)
+{
+    const int file = memfd_create("kiln-replay", MFD_CLOEXEC);
+    const char *at = bytes.data;
+    for (size_t left = bytes.size; file >= 0 && left > 0;) {
+        const ssize_t written = write(file, at, left);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            close(file);
+            return -1;
+        }
+        at += written;
+        left -= (size_t)written;
+    }
+    if (file >= 0) {
+        lseek(file, 0, SEEK_SET);
+    }
+    return file;
+}
+
+static int spawn(const pool *p, int entry_file, pool_worker *w)
+{
+    owned char *parent = text_of("%ld", (long)getpid());
+    const pool_terms *terms = p->terms;
+    char name[] = "kiln", command[] = "replay", serve[] = "--serve", nvrtc[] = "--nvrtc",
+         arch[] = "--arch", to[] = "--to", jobs[] = "--jobs", sandboxed[] = "1";
+    char *arguments[16] = {name, command, serve, parent};
+    size_t count = 4;
+    char *const given[][2] = {{nvrtc, terms->library},
+                              {arch, terms->architecture},
+                              {to, terms->cache},
+                              {jobs, p->sandboxed ? sandboxed : NULL}};
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        if (given[i][1] != NULL) {
+            arguments[count++] = given[i][0];
+            arguments[count++] = given[i][1];
+        }
+    }
+    posix_spawn_file_actions_t actions;
+    must_succeed(posix_spawn_file_actions_init(&actions));
+    must_succeed(posix_spawn_file_actions_adddup2(&actions, entry_file, STDIN_FILENO));
+    must_succeed(posix_spawn_file_actions_adddup2(&actions, w->report_file, STDOUT_FILENO));
+    must_succeed(posix_spawn_file_actions_adddup2(&actions, w->entry_file, WORKER_ENTRY_FILE));
+    const int error =
+        posix_spawn(&w->process, "/proc/self/exe", &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+static void free_worker(pool_worker *w)
+{
+    close(w->report_file);
+    close(w->entry_file);
+    kiln_entry_release(&w->entry);
+    *w = (pool_worker){0};
+}
+
+static void start(const pool *p, pool_worker *w, const work_item *item)
+{
+    kiln_entry *entry = NULL;
+    const kiln_status status = kiln_store_get(p->terms->from, item->key, &entry);
+    if (status != KILN_OK) {
+        tell(p, item, result_of("left", kiln_status_text(status)));
+        return;
+    }
+    recipe of;
+    owned char *why = recipe_read(entry, &of);
+    if (why != NULL) {
+        tell(p, item, result_of("impossible", why));
+        kiln_entry_release(&entry);
+        return;
+    }
+    const uint64_t wait_ns = WAIT_NS_MIN + 100 * item->build_ns;
+    const int file = file_of(kiln_entry_encoding(entry));
+    *w = (pool_worker){.item = item,
+                       .entry = entry,
+                       .report_file = memfd_create("kiln-report", MFD_CLOEXEC),
+                       .entry_file = memfd_create("kiln-entry", MFD_CLOEXEC),
+                       .end_ns = now_ns() + wait_ns < p->end_ns ? now_ns() + wait_ns : p->end_ns};
+    const int error =
+        file < 0 || w->report_file < 0 || w->entry_file < 0 ? errno : spawn(p, file, w);
+    if (file >= 0) {
+        close(file);
+    }
+    if (error != 0) {
+        tell(p, item, result_of("left", strerror(error)));
+        free_worker(w);
+    }
+}
+
+/* ---- the pool ---- */
+
+static void end_worker(const pool *p, pid_t process)
+{
+    for (unsigned i = 0; i < p->terms->jobs; i++) {
+        pool_worker *w = &p->workers[i];
+        if (w->process == process) {
+            tell(p, w->item, result_of_worker(p, w));
+            free_worker(w);
+        }
+    }
+}
+
+/* Kills workers whose time has passed. Returns when the next one must be killed. */
+static uint64_t kill_late(const pool *p)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (unsigned i = 0; i < p->terms->jobs; i++) {
+        const pool_worker *w = &p->workers[i];
+        if (w->process != 0 && w->end_ns <= now_ns()) {
+            kill(w->process, SIGKILL);
+        } else if (w->process != 0 && w->end_ns < next_ns) {
+            next_ns = w->end_ns;
+        }
+    }
+    return next_ns;
+}
+
+/* Waits until a worker ends. SIGCHLD is blocked, so that none is missed. */
+static void wait_for_one(const pool *p)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    for (;;) {
+        pid_t ended = waitpid(-1, NULL, WNOHANG);
+        if (ended != 0) {
+            end_worker(p, ended);
+            return;
+        }
+        const uint64_t next_ns = kill_late(p), time_ns = now_ns();
+        const uint64_t left_ns = next_ns > time_ns ? next_ns - time_ns : 1000000;
+        const struct timespec left = {.tv_sec = (time_t)(left_ns / 1000000000 % 3600),
+                                      .tv_nsec = (long)(left_ns % 1000000000)};
+        sigtimedwait(&signals, NULL, &left);
+    }
+}
+
+static pool_worker *free_place(const pool *p)
+{
+    for (unsigned i = 0; i < p->terms->jobs; i++) {
+        if (p->workers[i].process == 0) {
+            return &p->workers[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_working(const pool *p)
+{
+    for (unsigned i = 0; i < p->terms->jobs; i++) {
+        if (p->workers[i].process != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void pool_run(const pool_terms *terms, const work_list *list, pool_report *report, void *user)
+{
+    sigset_t child_signal, mask;
+    sigemptyset(&child_signal);
+    sigaddset(&child_signal, SIGCHLD);
+    /* Sets the default action, because there would be no exit status if this process had inherited
+     * SIG_IGN. */
+    signal(SIGCHLD, SIG_DFL);
+    sigprocmask(SIG_BLOCK, &child_signal, &mask);
+    const pool p = {.terms = terms,
+                    .report = report,
+                    .user = user,
+                    .sandboxed = sandbox_is_possible(),
+                    .workers = must(calloc(terms->jobs, sizeof(pool_worker))),
+                    .end_ns = terms->budget_ns == 0 ? UINT64_MAX : now_ns() + terms->budget_ns};
+    for (size_t i = 0; i < list->count; i++) {
+        pool_worker *w;
+        while ((w = free_place(&p)) == NULL) {
+            wait_for_one(&p);
+        }
+        if (now_ns() < p.end_ns) {
+            start(&p, w, &list->items[i]);
+        } else {
+            tell(&p, &list->items[i], result_of("left", "the time is over"));
+        }
+    }
+    while (is_working(&p)) {
+        wait_for_one(&p);
+    }
+    free(p.workers);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an entry says about its build: which compiler made it, and which inputs the program passed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <kiln/entry.h>
+
+typedef enum recipe_kind { RECIPE_OPENCL, RECIPE_OPENCL_LINK, RECIPE_NVRTC } recipe_kind;
+
+typedef struct recipe {
+    recipe_kind kind;
+    const kiln_entry *entry; /* borrowed */
+    const kiln_key *key;     /* of the entry */
+} recipe;
+
+/* Reads what an entry was built from. Returns NULL if the build can be repeated; otherwise the
+ * reason why it can't, which the caller frees. */
+char *recipe_read(const kiln_entry *entry, recipe *ret_recipe);
+
+/* Returns why an input of a link can't be compiled again, as recipe_read does.
+ *
+ * @compiled  the key of the compiled object */
+char *recipe_check_compiled(const kiln_key *compiled);
+
+/* Finds the first part of that name at @from or later. Returns its index + 1; 0: there is none. */
+size_t recipe_find(const kiln_key *key, const char *name, size_t from, kiln_key_part *ret_part);
+
+/* Returns a part as a text, which the caller frees; NULL: there is no such part. */
+char *recipe_text(const kiln_key *key, const char *name);
+
+/* Returns whether a part says what a program passed to the compiler. The other parts identify the
+ * compiler and the device. */
+bool recipe_is_input(const char *part_name);
+
+/* Returns whether a key of a repeated build has the inputs of the entry's key. Architectures of
+ * NVRTC's options are not compared. */
+bool recipe_has_same_inputs(const kiln_key *entry, const kiln_key *repeated);
+
+/* Returns whether both builds fold constants with the math functions of libraries of the same
+ * names. Otherwise the repeated build is not the one that the program itself would do, because the
+ * program brings a math library of its own. */
+bool recipe_has_same_math(const kiln_key *entry, const kiln_key *repeated);

@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <kiln/config.h>
+#include <kiln/nvrtc.h>
+#include <kiln/opencl.h>
+#include <kiln/stats.h>
+#include <kiln/store_tools.h>
+
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "build.h"
+#include "recipe.h"
+#include "sandbox.h"
+
+/* A build may use this much processor time, or ten times what it has cost before. */
+#define PROCESSOR_SECONDS_MIN 120
+
+/* The compiler's log is cut off after this many bytes. */
+#define LOG_BYTES_MAX (64 << 10)
+
+typedef struct worker {
+    const worker_terms *terms;
+    recipe of;
+    char *folder;         /* in which the compiler may write */
+    char *store_folder;   /* in that folder */
+    char *program_folder; /* of a program whose name had one */
+    char *working_folder;
+    char *visible[64]; /* paths in the home folder that the compiler needs */
+    size_t visible_count;
+    bool has_source_file; /* the program's source must be a file, too */
+} worker;
+
+/* ---- reports ---- */
+
+static int report(const char *result, const char *why, const char *log)
+{
+    json_t *object = must(json_object());
+    json_add(object, "result", json_text_or_null(result));
+    json_add(object, "why", json_text_or_null(why));
+    json_add(object, "log", json_text_or_null(log));
+    json_print(stdout, object);
+    return fflush(stdout) == 0 ? EXIT_OK : EXIT_IO;
+}
+
+static char *read_file(const char *path)
+{
+    char *text = must(calloc(1, LOG_BYTES_MAX + 1));
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t size = 0;
+    for (ssize_t got; file >= 0 && size < LOG_BYTES_MAX &&
+                      (got = read(file, text + size, LOG_BYTES_MAX - size)) > 0;) {
+        size += (size_t)got;
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return text;
+}
+
+static char *path_in(const worker *w, const char *name)
+{
+    return text_of("%s/%s", w->folder, name);
+}
+
+/* ---- what the build needs ---- */
+
+static void show(worker *w, const char *path)
+{
+    if (path[0] == '/' && w->visible_count + 1 < sizeof w->visible / sizeof w->visible[0]) {
+        w->visible[w->visible_count++] = must(strdup(path));
+    }
+}
+
+static void show_folder_of(worker *w, const char *path)
+{
+    owned char *real = realpath(path, NULL);
+    if (real != NULL && strrchr(real, '/') != real) {
+        *strrchr(real, '/') = '\0';
+        show(w, real);
+    }
+    if (path[0] == '/' && strrchr(path, '/') != path) {
+        owned char *folder = text_of("%.*s", (int)(strrchr(path, '/') - path), path);
+        show(w, folder);
+    }
+}
+
+/* Shows the folder of each path in a list that colons separate. */
+static void show_list(worker *w, const char *list, bool are_folders)
+{
+    owned char *copy = must(strdup(list == NULL ? "" : list));
+    char *rest = copy;
+    for (char *item; (item = strsep(&rest, ":")) != NULL;) {
+        if (are_folders) {
+            show(w, item);
+        } else if (*item != '\0') {
+            show_folder_of(w, item);
+        }
+    }
+}
+
+static void show_libraries(worker *w)
+{
+    Dl_info own;
+    if (dladdr((const void *)(uintptr_t)kiln_entry_new, &own) != 0 && own.dli_fname != NULL) {
+        show_folder_of(w, own.dli_fname);
+    }
+    show_list(w, getenv("OPENCL_LAYERS"), false);
+    show_list(w, getenv("LD_AUDIT"), false);
+    show_list(w, getenv("LD_LIBRARY_PATH"), true);
+    show_list(w, getenv("OCL_ICD_VENDORS"), true);
+    if (w->terms->library != NULL) {
+        show_folder_of(w, w->terms->library);
+    }
+}
+
+/* Shows the folders in which the compiler searches for included files. */
+static void show_include_folders(worker *w)
+{
+    static const char *const names[] = {"-I", "--include-path="};
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(w->of.key, i, &part) == KILN_OK; i++) {
+        if (strncmp(part.name, "option", strlen("option")) != 0 || part.bytes == NULL) {
+            continue;
+        }
+        owned char *options = text_of("%.*s", (int)part.size, (const char *)part.bytes);
+        char *rest = options;
+        for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+            for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+                const size_t length = strlen(names[n]);
+                show(w, strncmp(word, names[n], length) == 0 ? word + length : word);
+            }
+        }
+    }
+}
+
+typedef struct missing_reads {
+    worker *w;
+    char *why;            /* NULL: nothing is missing */
+    bool is_after_source; /* the last read was that of the program's own source */
+} missing_reads;
+
+/* Returns true if the file that a compiler looked up is the program's own source, because the
+ * program has written the source to a file. */
+static bool is_own_source(const worker *w, const kiln_read *read)
+{
+    kiln_key_part name, source;
+    return read->relative_to_program && recipe_find(w->of.key, "name", 0, &name) != 0 &&
+           recipe_find(w->of.key, "source", 0, &source) != 0 && read->size == source.size &&
+           strlen(read->path) == name.size && memcmp(read->path, name.bytes, name.size) == 0;
+}
+
+/* NVRTC looks at the folder of a source that is a file. If the file is still there, the program is
+ * compiled in the same folder. */
+static void use_folder_of_source(worker *w, const char *folder)
+{
+    owned char *name = recipe_text(w->of.key, "name");
+    owned char *path = text_of("%s/%s", folder, name);
+    if (folder[0] == '/' && access(path, R_OK) == 0) {
+        free(w->program_folder);
+        w->program_folder = must(strdup(folder));
+        w->has_source_file = false;
+        show(w, folder);
+    }
+}
+
+static int check_read(void *user, const kiln_read *read)
+{
+    missing_reads *missing = user;
+    worker *w = missing->w;
+    if (read->found == KILN_ONLY_FOR_PROGRAM_IN) {
+        const size_t length = strlen(read->path);
+        const bool has_slash = length > 1 && read->path[length - 1] == '/';
+        free(w->program_folder);
+        w->program_folder = text_of("%.*s", (int)(length - has_slash), read->path);
+    } else if (read->found == KILN_ONLY_FOR_PROCESS_IN) {
+        free(w->working_folder);
+        w->working_folder = must(strdup(read->path));
+    } else if (read->found == KILN_FOUND_FILE && is_own_source(w, read)) {
+        w->has_source_file = missing->is_after_source = true;
+        return 0;
+    } else if (read->found == KILN_FOUND_FOLDER && missing->is_after_source) {
+        use_folder_of_source(w, read->path);
+    } else if (read->found == KILN_FOUND_FILE) {
+        const bool is_elsewhere = read->relative_to_program || read->path[0] != '/';
+        if (is_elsewhere || access(read->path, R_OK) != 0) {
+            missing->why = text_of(is_elsewhere ? "it included %s from a folder that is not known"
+                                                : "it included %s, which does not exist here",
+                                   read->path);
+        } else {
+            show(w, read->path);
+        }
+    }
+    missing->is_after_source = false;
+    return missing->why != NULL;
+}
+
+/* Returns why a file that the build included can't be included again; NULL: all of them can. The
+ * files of the first result count, which is the latest. */
+static char *reason_against_files(worker *w)
+{
+    missing_reads missing = {.w = w};
+    if (w->of.kind == RECIPE_NVRTC) {
+        kiln_nvrtc_each_read(w->of.entry, 0, check_read, &missing);
+    } else {
+        kiln_opencl_each_read(w->of.entry, 0, check_read, &missing);
+    }
+    return missing.why;
+}
+
+static void find_working_folder(worker *w)
+{
+    char *folder = recipe_text(w->of.key, "working directory");
+    if (folder != NULL) {
+        free(w->working_folder);
+        w->working_folder = folder;
+    }
+}
+
+/* ---- the compiler's process ---- */
+
+static void limit_processor_time(const kiln_entry *entry)
+{
+    const uint64_t cost_s = kiln_entry_provenance(entry).build_ns / 1000000000;
+    const rlim_t seconds = PROCESSOR_SECONDS_MIN + 10 * cost_s;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CPU, &limit) == 0) {
+        limit.rlim_max = limit.rlim_max < seconds ? limit.rlim_max : seconds;
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_CPU, &limit);
+    }
+}
+
+/* Memory that the build may use: half of the machine's. */
+static void limit_memory(void)
+{
+    const rlim_t bytes = (rlim_t)sysconf(_SC_PHYS_PAGES) / 2 * (rlim_t)sysconf(_SC_PAGESIZE);
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_DATA, &limit) == 0) {
+        limit.rlim_max = limit.rlim_max < bytes ? limit.rlim_max : bytes;
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_DATA, &limit);
+    }
+    const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file >= 0) {
+        if (write(file, "1000", 4) != 4) {
+            /* The limit remains. */
+        }
+        close(file);
+    }
+}
+
+static void set(const char *name, const char *value)
+{
+    must_succeed(setenv(name, value, 1));
+}
+
+static void set_path(const worker *w, const char *name, const char *file)
+{
+    owned char *path = path_in(w, file);
+    set(name, path);
+}
+
+/* Clears the environment except for what the loaders need and what decides keys. */
+static void keep_environment(void)
+{
+    static const char *const kept[] = {"PATH",
+                                       "LANG",
+                                       "LC_ALL",
+                                       "LD_LIBRARY_PATH",
+                                       "LD_AUDIT",
+                                       "GLIBC_TUNABLES",
+                                       "OPENCL_LAYERS",
+                                       "OPENCL_VENDOR_PATH",
+                                       "OCL_ICD_VENDORS",
+                                       "OCL_ICD_FILENAMES",
+                                       "KILN_KEY_ENV"};
+    enum { COUNT = sizeof kept / sizeof kept[0] };
+    char *values[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *value = getenv(kept[i]);
+        values[i] = value == NULL ? NULL : must(strdup(value));
+    }
+    clearenv();
+    for (size_t i = 0; i < COUNT; i++) {
+        if (values[i] != NULL) {
+            set(kept[i], values[i]);
+            free(values[i]);
+        }
+    }
+}
+
+/* Sets the variables with which the entry was built. recipe_read has refused those that load
+ * code. */
+static void set_recorded_variables(const kiln_key *key)
+{
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (strncmp(part.name, "env.", strlen("env.")) == 0) {
+            owned char *value = text_of("%.*s", (int)part.size, (const char *)part.bytes);
+            set(part.name + strlen("env."), value);
+        }
+    }
+}
+
+static void set_environment(const worker *w)
+{
+    keep_environment();
+    owned char *to = w->terms->cache == NULL ? NULL
+                     : w->terms->sandboxed   ? text_of("%s/to", w->folder)
+                                             : must(strdup(w->terms->cache));
+    owned char *store = to == NULL ? must(strdup(w->store_folder))
+                                   : text_of("%s|file://%s?readonly=1", w->store_folder, to);
+    set("KILN_DIR", store);
+    set("KILN_HELPER", "0");
+    set_path(w, "KILN_STATS", "stats");
+    set_path(w, "KILN_TRACE", "trace");
+    set_path(w, "HOME", "home");
+    set_path(w, "TMPDIR", "tmp");
+    set_path(w, "XDG_CACHE_HOME", "home");
+    set_path(w, "POCL_CACHE_DIR", "home");
+    set("PWD", w->working_folder);
+    set_recorded_variables(w->of.key);
+}
+
+/* Runs in a child process, and ends it. */
+static _Noreturn void build(const worker *w)
+{
+    owned char *output = path_in(w, "output");
+    const int file = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    close(WORKER_ENTRY_FILE);
+    if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0 ||
+        chdir(w->working_folder) != 0) {
+        _exit(EXIT_IO);
+    }
+    set_environment(w);
+    const build_end end =
+        w->of.kind == RECIPE_NVRTC
+            ? build_nvrtc(&w->of, w->terms->library, w->terms->architecture, w->program_folder)
+            : build_opencl(&w->of);
+    /* The layer writes the result to the store when the process exits. A driver's exit handlers
+     * might crash, so the end is also the name of a file. */
+    if (end == BUILD_DONE) {
+        owned char *done = path_in(w, "done");
+        close(open(done, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    }
+    exit(end);
+}
+
+static int visit_request(void *user, kiln_item *item)
+{
+    kiln_store *store = user;
+    kiln_config *config = NULL;
+    kiln_entry *request = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    must_succeed(kiln_config_from_env(NULL, NULL, &config));
+    kiln_status status = kiln_item_read(item, &request);
+    if (status == KILN_OK) {
+        status = kiln_opencl_serve_request(store, request, config->key_variables, &error);
+    }
+    if (status != KILN_OK) {
+        printf("%s", error_text(&error, status));
+    }
+    kiln_config_free(&config);
+    kiln_entry_release(&request);
+    fflush(NULL);
+    _exit(status == KILN_OK ? BUILD_DONE : BUILD_FAILED);
+}
+
+/* Runs in a child process: if the driver's binaries are expensive, the layer has left a request. */
+static _Noreturn void capture(const worker *w)
+{
+    kiln_store *store = NULL;
+    owned char *output = path_in(w, "output");
+    const int file = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    close(WORKER_ENTRY_FILE);
+    if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0 ||
+        chdir(w->working_folder) != 0) {
+        _exit(EXIT_IO);
+    }
+    set_environment(w);
+    unsetenv("OPENCL_LAYERS");
+    if (kiln_store_open(w->store_folder, NULL, &store, NULL) == KILN_OK) {
+        kiln_store_each_request(store, visit_request, store);
+    }
+    _exit(BUILD_FAILED);
+}
+
+/* Returns the child's wait status, and the seconds of processor time that it used. */
+static int run_child(const worker *w, void (*function)(const worker *), long *ret_seconds)
+{
+    struct rusage used = {0};
+    int status = -1;
+    const pid_t own = getpid(), child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != own) {
+            _exit(EXIT_IO);
+        }
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        limit_processor_time(w->of.entry);
+        limit_memory();
+        function(w);
+    }
+    while (child > 0 && wait4(child, &status, 0, &used) < 0 && errno == EINTR) {
+    }
+    *ret_seconds = used.ru_utime.tv_sec + used.ru_stime.tv_sec;
+    return status;
+}
+
+/* ---- what became of it ---- */
+
+/* Returns the reason in the last line of the trace that contains @mark; NULL: there is none. */
+static char *traced(const worker *w, const char *mark)
+{
+    owned char *path = path_in(w, "trace");
+    owned char *text = read_file(path);
+    char *reason = NULL;
+    for (char *line = text, *at; (at = strstr(line, mark)) != NULL; line = at + 1) {
+        free(reason);
+        const char *begin = strstr(at, ": ");
+        reason = begin == NULL ? NULL : text_of("%.*s", (int)strcspn(begin + 2, "\n"), begin + 2);
+    }
+    return reason;
+}
+
+/* The entry that the build made. */
+typedef struct made_entry {
+    kiln_entry *entry;
+    bool has_request;
+} made_entry;
+
+static int find_made(void *user, kiln_item *item)
+{
+    made_entry *made = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (kiln_item_get_info(item, &info) == KILN_OK && info.kind == KILN_ENTRY_REQUEST) {
+        made->has_request = true;
+    } else if (info.kind == KILN_ENTRY_PROGRAM && made->entry == NULL) {
+        kiln_item_read(item, &made->entry);
+    }
+    return 0;
+}
+
+static made_entry find_entry(const worker *w)
+{
+    made_entry made = {0};
+    kiln_store *store = NULL;
+    if (kiln_store_open(w->store_folder,
+                        &(kiln_store_params){.struct_size = sizeof(kiln_store_params),
+                                             .flags = KILN_STORE_NO_CREATE},
+                        &store, NULL) == KILN_OK) {
+        kiln_store_each(store, find_made, &made);
+        kiln_store_close(&store);
+    }
+    return made;
+}
+
+static bool write_entry(const kiln_entry *entry)
+{
+    const kiln_bytes bytes = kiln_entry_encoding(entry);
+    const char *at = bytes.data;
+    for (size_t left = bytes.size; left > 0;) {
+        const ssize_t written = write(WORKER_ENTRY_FILE, at, left);
+        if (written <= 0 && errno != EINTR) {
+            return false;
+        }
+        at += written > 0 ? written : 0;
+        left -= written > 0 ? (size_t)written : 0;
+    }
+    return true;
+}
+
+/* @result  if there is an entry */
+static int report_entry(const worker *w, const char *result)
+{
+    made_entry made = find_entry(w);
+    long seconds;
+    if (made.entry == NULL && made.has_request) {
+        run_child(w, capture, &seconds);
+        made = find_entry(w);
+    }
+    if (made.entry == NULL) {
+        owned char *why = traced(w, "passed-through");
+        owned char *path = path_in(w, "trace");
+        owned char *log = read_file(path);
+        return report("impossible", why != NULL ? why : "the result was not kept", log);
+    }
+    const bool is_written = write_entry(made.entry);
+    kiln_entry_release(&made.entry);
+    return is_written ? report(result, NULL, NULL)
+                      : report("left", "the result could not be passed on", NULL);
+}
+
+static int report_done(const worker *w)
+{
+    kiln_stats stats = {0};
+    owned char *path = path_in(w, "stats");
+    kiln_stats_read_file(path, &stats);
+    return report_entry(w, stats.hits_store > 0 ? "present" : "built");
+}
+
+static int report_end(const worker *w, int status, long seconds)
+{
+    owned char *path = path_in(w, "output");
+    owned char *output = read_file(path);
+    owned char *done = path_in(w, "done");
+    if (access(done, F_OK) == 0) {
+        return report_done(w);
+    }
+    if (WIFEXITED(status)) {
+        switch (WEXITSTATUS(status)) {
+        case BUILD_FAILED:
+            return report("failed", "the compiler refuses it", output);
+        case BUILD_IMPOSSIBLE:
+            return report("impossible", output, NULL);
+        default: {
+            owned char *why =
+                text_of("the compiler ended with exit status %d", WEXITSTATUS(status));
+            return report("failed", why, output);
+        }
+        }
+    }
+    if (WTERMSIG(status) == SIGKILL && seconds + 1 < PROCESSOR_SECONDS_MIN) {
+        return report("left", "the compiler was killed", output);
+    }
+    owned char *why = WTERMSIG(status) == SIGKILL
+                          ? text_of("the compiler used %ld s of processor time", seconds)
+                          : text_of("the compiler crashed: signal %d (%s)", WTERMSIG(status),
+                                    strsignal(WTERMSIG(status)));
+    return report("failed", why, output);
+}
+
+/* ---- setting up ---- */
+
+static kiln_entry *read_entry(void)
+{
+    struct stat status;
+    kiln_entry *entry = NULL;
+    if (fstat(STDIN_FILENO, &status) != 0 || status.st_size == 0) {
+        return NULL;
+    }
+    const size_t size = (size_t)status.st_size;
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, STDIN_FILENO, 0);
+    if (bytes != MAP_FAILED) {
+        if (kiln_entry_decode(bytes, size, &entry) != KILN_OK) {
+            entry = NULL;
+        }
+        munmap(bytes, size);
+    }
+    return entry;
+}
+
+static bool make_folder(const worker *w, const char *name)
+{
+    owned char *path = path_in(w, name);
+    return mkdir(path, 0700) == 0;
+}
+
+static bool write_source(const worker *w)
+{
+    owned char *name = recipe_text(w->of.key, "name");
+    owned char *path = text_of("%s/%s", w->program_folder, name);
+    kiln_key_part source;
+    recipe_find(w->of.key, "source", 0, &source);
+    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const bool is_written =
+        file >= 0 && write(file, source.bytes, (size_t)source.size) == (ssize_t)source.size;
+    if (file >= 0) {
+        close(file);
+    }
+    return is_written || errno == EEXIST;
+}
+
+/* Enters the sandbox, and makes the folder in which the compiler may write. */
+static char *enter(worker *w)
+{
+    w->visible[w->visible_count] = NULL;
+    char *why = w->terms->sandboxed ? sandbox_enter(w->visible, w->terms->cache) : NULL;
+    if (why != NULL) {
+        return why;
+    }
+    if (w->terms->sandboxed) {
+        w->folder = must(strdup(SANDBOX_FOLDER));
+    } else {
+        const char *parent = getenv("TMPDIR");
+        w->folder = text_of("%s/kiln-replay-XXXXXX", parent == NULL ? "/tmp" : parent);
+        if (mkdtemp(w->folder) == NULL) {
+            return text_of("%s: %s", w->folder, strerror(errno));
+        }
+    }
+    w->store_folder = path_in(w, "store");
+    if (w->program_folder == NULL) {
+        w->program_folder = path_in(w, "program");
+    }
+    if (w->working_folder == NULL) {
+        w->working_folder = path_in(w, "work");
+    }
+    return make_folder(w, "home") && make_folder(w, "tmp") && make_folder(w, "program") &&
+                   make_folder(w, "work") && (!w->has_source_file || write_source(w))
+               ? NULL
+               : text_of("%s: %s", w->folder, strerror(errno));
+}
+
+static int remove_path(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)status;
+    (void)kind;
+    (void)place;
+    remove(path);
+    return 0;
+}
+
+static int run(worker *w)
+{
+    long seconds;
+    const int status = run_child(w, build, &seconds);
+    const int exit_code = report_end(w, status, seconds);
+    if (!w->terms->sandboxed) {
+        nftw(w->folder, remove_path, 16, FTW_DEPTH | FTW_PHYS);
+    }
+    return exit_code;
+}
+
+int worker_run(const worker_terms *terms)
+{
+    worker w = {.terms = terms};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (strtol(terms->parent, NULL, 10) != (long)getppid()) {
+        complain("--serve is internal: only kiln replay itself may use it");
+        return EXIT_USAGE;
+    }
+    signal(SIGCHLD, SIG_DFL);
+    kiln_entry *entry = read_entry();
+    if (entry == NULL) {
+        return report("left", "the entry can't be read", NULL);
+    }
+    owned char *why = recipe_read(entry, &w.of);
+    if (why == NULL) {
+        why = reason_against_files(&w);
+    }
+    if (why != NULL) {
+        return report("impossible", why, NULL);
+    }
+    find_working_folder(&w);
+    show_libraries(&w);
+    show_include_folders(&w);
+    why = enter(&w);
+    return why == NULL ? run(&w) : report("left", why, NULL);
+}

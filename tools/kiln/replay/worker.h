@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The process that repeats one build. It reads the entry from standard input, enters a sandbox,
+ * calls the compiler in a child process, and reports what became of it.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* Descriptors that the process is started with: the report, a line of JSON with "result" and
+ * perhaps "why" and "log", goes to standard output; the new entry, if there is one, to this one. */
+#define WORKER_ENTRY_FILE 3
+
+typedef struct worker_terms {
+    const char *parent;       /* the id of the process that started this one, which ends with it */
+    const char *library;      /* a libnvrtc; NULL: the one that the loader finds */
+    const char *architecture; /* such as "90"; NULL: that of the entry */
+    const char *cache; /* the folder of a store that may have the result already; NULL: none */
+    bool sandboxed;    /* whether the compiler runs in a sandbox */
+} worker_terms;
+
+/* Repeats the build. Returns the exit code, EXIT_OK if a report was written. */
+int worker_run(const worker_terms *terms);
