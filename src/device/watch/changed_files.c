@@ -60,10 +60,12 @@ static kiln_status compare_file(comparison *c, uint32_t index, const kilni_store
     return is_same_file ? KILN_OK : c->is_partial ? KILN_E_UNSUPPORTED : KILN_MISS;
 }
 
-/* Returns the full path of a read for this program, or NULL if memory runs out. */
+/* Returns the full path of a read for this program, or NULL if memory runs out. An empty path
+ * stands for the program's folder, without the slash that c->folder_length counts. */
 static char *path_of(const comparison *c, const kilni_stored_read *read)
 {
-    const size_t before = read->is_relative ? c->folder_length : 0, size = strlen(read->path) + 1;
+    const size_t size = strlen(read->path) + 1, slash = size == 1 ? 1 : 0,
+                 before = read->is_relative ? c->folder_length - slash : 0;
     char *joined = malloc(before + size);
     if (joined) {
         if (before > 0) {
@@ -131,7 +133,10 @@ static kiln_status visit_read(comparison *c, uint32_t index, const kilni_stored_
         return now == KILN_OK ? KILN_OK : KILN_MISS;
     }
     const bool ties = is_tie(read);
-    const kiln_read told = {.path = ties ? read->target : read->path,
+    const bool is_folder = read->is_relative && *read->path == '\0';
+    const kiln_read told = {.path = ties        ? read->target
+                                    : is_folder ? "."
+                                                : read->path,
                             .found = ties ? KILN_ONLY_FOR_PROCESS_IN : read->what,
                             .relative_to_program = read->is_relative,
                             .size = read->size,

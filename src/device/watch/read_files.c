@@ -365,15 +365,27 @@ static void tie_to_working_folder(kilni_reads *reads)
     free(now);
 }
 
+/* Returns how many bytes of a path name the program's folder. The path of the folder itself has no
+ * slash at its end, but @folder_length counts one. */
+static size_t shared_length(const char *path, const char *name, size_t folder_length)
+{
+    if (folder_length == 0 || strncmp(path, name, folder_length - 1) != 0) {
+        return 0;
+    }
+    return path[folder_length - 1] == '\0'  ? folder_length - 1
+           : path[folder_length - 1] == '/' ? folder_length
+                                            : 0;
+}
+
 /* @folder_length  length of the program's folder if paths are stored relative to it, else 0 */
 static kiln_status append_read(kilni_text *text, const kilni_reads *reads, size_t folder_length,
                                const read_record *r)
 {
-    const bool is_relative = folder_length > 0 && strncmp(r->path, reads->name, folder_length) == 0;
+    const size_t shared = shared_length(r->path, reads->name, folder_length);
     const kilni_stored_read stored = {.lookup = r->lookup,
                                       .what = r->found.what,
-                                      .is_relative = is_relative,
-                                      .path = is_relative ? r->path + folder_length : r->path,
+                                      .is_relative = shared > 0,
+                                      .path = r->path + shared,
                                       .target = r->path + strlen(r->path) + 1,
                                       .size = r->found.size,
                                       .digest = r->found.digest,

@@ -275,6 +275,15 @@ class Folders(Real):
                     self.assertEqual(self.run_program(*first, kiln=False),
                                      self.run_program(*first, expect=["hit-store"]))
 
+    def test_a_folder_that_is_gone(self):
+        """NVRTC looks at the folder of a source that is a file. CuPy's folders are temporary."""
+        text = 'extern "C" __global__ void k(float *x) { *x = 1; }'
+        self.run_program(*self.in_folder("one", text, "-arch=sm_90"), expect=["built"])
+        shutil.rmtree(os.path.join(self.scratch, "one"))
+        program = self.in_folder("two", text, "-arch=sm_90")
+        plain = self.run_program(*program, kiln=False)
+        self.assertEqual(self.run_program(*program, expect=["hit-store"]), plain)
+
     def test_the_log_names_this_folder(self):
         """The log names headers next to the program, and contains messages of ptxas."""
         # If the driver's own cache answers, ptxas does not run, and NVRTC's log lacks its part.
