@@ -154,8 +154,7 @@ static void show_include_folders(worker *w)
 
 typedef struct missing_reads {
     worker *w;
-    char *why;            /* NULL: nothing is missing */
-    bool is_after_source; /* the last read was that of the program's own source */
+    char *why; /* NULL: nothing is missing */
 } missing_reads;
 
 /* Returns true if the file that a compiler looked up is the program's own source, because the
@@ -166,20 +165,6 @@ static bool is_own_source(const worker *w, const kiln_read *read)
     return read->relative_to_program && recipe_find(w->of.key, "name", 0, &name) != 0 &&
            recipe_find(w->of.key, "source", 0, &source) != 0 && read->size == source.size &&
            strlen(read->path) == name.size && memcmp(read->path, name.bytes, name.size) == 0;
-}
-
-/* NVRTC looks at the folder of a source that is a file. If the file is still there, the program is
- * compiled in the same folder. */
-static void use_folder_of_source(worker *w, const char *folder)
-{
-    owned char *name = recipe_text(w->of.key, "name");
-    owned char *path = text_of("%s/%s", folder, name);
-    if (folder[0] == '/' && access(path, R_OK) == 0) {
-        free(w->program_folder);
-        w->program_folder = must(strdup(folder));
-        w->has_source_file = false;
-        show(w, folder);
-    }
 }
 
 static int check_read(void *user, const kiln_read *read)
@@ -195,10 +180,7 @@ static int check_read(void *user, const kiln_read *read)
         free(w->working_folder);
         w->working_folder = must(strdup(read->path));
     } else if (read->found == KILN_FOUND_FILE && is_own_source(w, read)) {
-        w->has_source_file = missing->is_after_source = true;
-        return 0;
-    } else if (read->found == KILN_FOUND_FOLDER && missing->is_after_source) {
-        use_folder_of_source(w, read->path);
+        w->has_source_file = true;
     } else if (read->found == KILN_FOUND_FILE) {
         const bool is_elsewhere = read->relative_to_program || read->path[0] != '/';
         if (is_elsewhere || access(read->path, R_OK) != 0) {
@@ -209,7 +191,6 @@ static int check_read(void *user, const kiln_read *read)
             show(w, read->path);
         }
     }
-    missing->is_after_source = false;
     return missing->why != NULL;
 }
 
