@@ -141,7 +141,9 @@ static kiln_status visit_read(comparison *c, uint32_t index, const kilni_stored_
                             .relative_to_program = read->is_relative,
                             .size = read->size,
                             .now = now,
-                            .found_now = ties ? 0 : found_now};
+                            .found_now = ties ? 0 : found_now,
+                            .place = index,
+                            .same = read->same};
     c->is_ended = c->visit(c->user, &told) != 0;
     return KILN_OK;
 }

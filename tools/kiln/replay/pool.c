@@ -90,6 +90,27 @@ static kiln_entry *read_entry(int file)
     return entry;
 }
 
+/* Stores an entry with the cost of the entry that was repeated, since a build of low priority takes
+ * longer than that of a program. */
+static kiln_status put(const pool *p, const pool_worker *w, const kiln_entry *made)
+{
+    kiln_entry *entry = NULL;
+    kiln_entry_params params = {.struct_size = sizeof params,
+                                .key = kiln_entry_key(made),
+                                .kind = KILN_ENTRY_PROGRAM,
+                                .provenance = kiln_entry_provenance(made),
+                                .answers = kiln_entry_answers(made),
+                                .log = kiln_entry_log(made),
+                                .payload = kiln_entry_payload(made)};
+    params.provenance.build_ns = w->item->build_ns;
+    kiln_status status = kiln_entry_new(&params, &entry);
+    if (status == KILN_OK) {
+        status = kiln_store_put(p->terms->to, entry);
+    }
+    kiln_entry_release(&entry);
+    return status;
+}
+
 /* Stores an entry that a worker has made. The worker is not trusted: its compiler has read what
  * others wrote. So the entry must be one of the build that the worker was asked to repeat. */
 static json_t *take(const pool *p, const pool_worker *w, json_t *result)
@@ -105,7 +126,7 @@ static json_t *take(const pool *p, const pool_worker *w, json_t *result)
         refusal = result_of("impossible", "its program has math functions that differ from those "
                                           "here");
     } else if (strcmp(text_in(result, "result"), "built") == 0) {
-        const kiln_status status = kiln_store_put(p->terms->to, made);
+        const kiln_status status = put(p, w, made);
         refusal = status == KILN_OK ? NULL : result_of("left", kiln_status_text(status));
     }
     if (refusal == NULL) {

@@ -46,7 +46,8 @@ typedef struct worker {
     char *working_folder;
     char *visible[64]; /* paths in the home folder that the compiler needs */
     size_t visible_count;
-    bool has_source_file; /* the program's source must be a file, too */
+    bool has_source_file;  /* the program's source must be a file, too */
+    bool is_in_own_folder; /* the working directory was the program's folder */
 } worker;
 
 /* ---- reports ---- */
@@ -154,7 +155,8 @@ static void show_include_folders(worker *w)
 
 typedef struct missing_reads {
     worker *w;
-    char *why; /* NULL: nothing is missing */
+    char *why;               /* NULL: nothing is missing */
+    uint32_t program_folder; /* the place of the read of the program's folder + 1; 0: none */
 } missing_reads;
 
 /* Returns true if the file that a compiler looked up is the program's own source, because the
@@ -165,6 +167,18 @@ static bool is_own_source(const worker *w, const kiln_read *read)
     return read->relative_to_program && recipe_find(w->of.key, "name", 0, &name) != 0 &&
            recipe_find(w->of.key, "source", 0, &source) != 0 && read->size == source.size &&
            strlen(read->path) == name.size && memcmp(read->path, name.bytes, name.size) == 0;
+}
+
+/* Notes whether the working directory was the program's folder, because a result is used only if
+ * paths that led to the same folder still do. */
+static void check_folder(missing_reads *missing, const kiln_read *read)
+{
+    const bool is_here = strcmp(read->path, ".") == 0;
+    if (is_here && read->relative_to_program) {
+        missing->program_folder = read->place + 1;
+    } else if (is_here && read->same + 1 == missing->program_folder) {
+        missing->w->is_in_own_folder = true;
+    }
 }
 
 static int check_read(void *user, const kiln_read *read)
@@ -179,6 +193,8 @@ static int check_read(void *user, const kiln_read *read)
     } else if (read->found == KILN_ONLY_FOR_PROCESS_IN) {
         free(w->working_folder);
         w->working_folder = must(strdup(read->path));
+    } else if (read->found == KILN_FOUND_FOLDER) {
+        check_folder(missing, read);
     } else if (read->found == KILN_FOUND_FILE && is_own_source(w, read)) {
         w->has_source_file = true;
     } else if (read->found == KILN_FOUND_FILE) {
@@ -595,7 +611,8 @@ static char *enter(worker *w)
         w->program_folder = path_in(w, "program");
     }
     if (w->working_folder == NULL) {
-        w->working_folder = path_in(w, "work");
+        w->working_folder =
+            w->is_in_own_folder ? must(strdup(w->program_folder)) : path_in(w, "work");
     }
     return make_folder(w, "home") && make_folder(w, "tmp") && make_folder(w, "program") &&
                    make_folder(w, "work") && (!w->has_source_file || write_source(w))
