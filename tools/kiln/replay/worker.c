@@ -501,7 +501,10 @@ static int report_entry(const worker *w, const char *result)
         owned char *why = traced(w, "passed-through");
         owned char *path = path_in(w, "trace");
         owned char *log = read_file(path);
-        return report("impossible", why != NULL ? why : "the result was not kept", log);
+        /* Without a reason of the layer, the process may have ended before the result was written.
+         */
+        return why != NULL ? report("impossible", why, log)
+                           : report("left", "the result was not kept", log);
     }
     const bool is_written = write_entry(made.entry);
     kiln_entry_release(&made.entry);
