@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The audit library (rtld-audit(7)). The loader calls this library for each object that it loads
- * into the process, before it binds any symbol to the object. If the object is a libnvrtc, this
- * library replaces the addresses of functions in the object's symbol table, in memory only. Callers
- * then reach the functions below, no matter whether they are linked to NVRTC or use dlsym. At the
- * first call, these functions load the layer. If that fails, they call NVRTC directly.
+ * into the process, before it binds any symbol to the object. If the object is a libnvrtc or a
+ * libnvJitLink, this library replaces the addresses of functions in the object's symbol table, in
+ * memory only. Callers then reach the functions below, no matter whether they are linked to the
+ * object or use dlsym. At the first call, these functions load the layer. If that fails, they call
+ * the object's functions directly.
  *
  * This library uses no C library (see device/freestanding.h).
  */
@@ -16,7 +17,7 @@
 #include "device/symbols.h"
 #include "hooks.h"
 #include "restart.h"
-#include "unknown.h"
+#include "stubs.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -29,25 +30,42 @@ EXPORTED unsigned la_objclose(uintptr_t *cookie);
  * one, and some have two because packages bring their own. The process uses any further libnvrtc
  * without the layer. */
 #define SLOT_COUNT 4u
+#define LINKER_COUNT 2u
 
-typedef struct slot {
-    /* Written under the loader's lock. The contents stay in a slot that is freed: when the process
-     * ends, all libraries are closed, and code that runs after that might still call NVRTC. */
+/* More than a libnvJitLink exports: 15 functions for each of 10 releases, and a few more. */
+#define LINKER_FUNCTION_COUNT 192u
+
+/* A library that the layer serves, or a place for one. */
+typedef struct place {
+    /* Written under the loader's lock. The contents stay in a place that is freed: when the process
+     * ends, all libraries are closed, and code that runs after that might still call them. */
     struct link_map *map;
-    kilni_nvrtc_functions real;
     int is_taken;
 
-    /* NULL: not attached yet; UNATTACHED: it must never be attached. Stored with release and loaded
-     * with acquire, so that the reader sees everything that the layer has written. */
-    _Atomic(nvrtc_library *) library;
+    /* The layer's data about the library. NULL: not attached yet; UNATTACHED: it must never be
+     * attached. Stored with release and loaded with acquire, so that the reader sees everything
+     * that the layer has written. */
+    _Atomic(void *) library;
+} place;
+
+typedef struct slot {
+    place in;
+    kilni_nvrtc_functions real;
 } slot;
 
+typedef struct linker_slot {
+    place in;
+    linker_function functions[LINKER_FUNCTION_COUNT];
+    size_t count;
+} linker_slot;
+
 static slot slots[SLOT_COUNT];
+static linker_slot linkers[LINKER_COUNT];
 
 /* Its address stands for "there is no layer", while NULL stands for "the layer was not loaded yet".
  * This address is never dereferenced. */
 static char nothing;
-#define UNATTACHED ((nvrtc_library *)(void *)&nothing)
+#define UNATTACHED ((void *)&nothing)
 #define NO_HOOKS ((const nvrtc_hooks *)(const void *)&nothing)
 
 /* The program's C library, which is never unloaded, and libdl, which contains dlopen and the like
@@ -126,18 +144,36 @@ static const nvrtc_hooks *get_hooks(void)
     return hooks;
 }
 
-/* Returns the layer's handle of a library. The first call attaches the library. Returns NULL if
- * calls must go to NVRTC. */
-static nvrtc_library *enter(slot *place)
+static void *attach(slot *in, const nvrtc_hooks *hooks)
 {
-    nvrtc_library *library = atomic_load_explicit(&place->library, memory_order_acquire);
-    if (!library) {
-        const nvrtc_hooks *hooks = get_hooks();
-        library = hooks == NO_HOOKS ? NULL : hooks->attach(place->map, &place->real);
-        library = library ? library : UNATTACHED;
-        atomic_store_explicit(&place->library, library, memory_order_release);
-    }
-    return library == UNATTACHED ? NULL : library;
+    return hooks->attach(in->in.map, &in->real);
+}
+
+static void *attach_linker(linker_slot *in, const nvrtc_hooks *hooks)
+{
+    return hooks->attach_linker(in->in.map, in->functions, in->count);
+}
+
+/* Returns the layer's handle of a library. The first call attaches the library. Returns NULL if
+ * calls must go to the library itself. */
+#define ENTER(slot, attach)                                                                        \
+    void *library = atomic_load_explicit(&(slot)->in.library, memory_order_acquire);               \
+    if (!library) {                                                                                \
+        const nvrtc_hooks *hooks = get_hooks();                                                    \
+        library = hooks == NO_HOOKS ? NULL : attach(slot, hooks);                                  \
+        library = library ? library : UNATTACHED;                                                  \
+        atomic_store_explicit(&(slot)->in.library, library, memory_order_release);                 \
+    }                                                                                              \
+    return library == UNATTACHED ? NULL : library
+
+static nvrtc_library *enter(slot *in)
+{
+    ENTER(in, attach);
+}
+
+static linker_library *enter_linker(linker_slot *in)
+{
+    ENTER(in, attach_linker);
 }
 
 /* Returns the layer's functions, but does not load the layer. Returns NULL if the layer has not
@@ -231,12 +267,28 @@ FUNCTIONS_OF_SLOT(3)
 static const kilni_nvrtc_functions replacements[SLOT_COUNT] = {TABLE_OF_SLOT(0), TABLE_OF_SLOT(1),
                                                                TABLE_OF_SLOT(2), TABLE_OF_SLOT(3)};
 
-static void report_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
+static int report_unknown(const void *owner, size_t number,
+                          const void *const arguments[NVRTC_ARGUMENT_REGISTERS], int *ret_result)
 {
     const nvrtc_hooks *loaded = hooks();
+    (void)owner, (void)number, (void)ret_result;
     if (loaded && loaded != NO_HOOKS) {
         loaded->before_unknown(arguments);
     }
+    return 0;
+}
+
+/* ---- the replacement of each function of nvJitLink ---- */
+
+static int call_linker(const void *owner, size_t number,
+                       const void *const arguments[NVRTC_ARGUMENT_REGISTERS], int *ret_result)
+{
+    linker_slot *in = linkers;
+    while (in != owner) {
+        in++;
+    }
+    linker_library *library = enter_linker(in);
+    return library ? hooks()->link_call(library, number, arguments, ret_result) : 0;
 }
 
 /* ---- objects that enter the process ---- */
@@ -264,11 +316,11 @@ static int is_left_alone(const char *name)
 
 /* Returns the stub that replaces an unknown function. Returns NULL if no stub is left. The layer
  * then cannot observe what the function does to programs, so this libnvrtc is never attached. */
-static void *replace_unknown(slot *place, void *address)
+static void *replace_unknown(slot *in, void *address)
 {
-    void *watching = unknown_stub_new(place, address, report_unknown);
+    void *watching = stub_new(in, 0, address, report_unknown);
     if (!watching) {
-        atomic_store_explicit(&place->library, UNATTACHED, memory_order_release);
+        atomic_store_explicit(&in->in.library, UNATTACHED, memory_order_release);
     }
     return watching;
 }
@@ -277,18 +329,37 @@ static void *replace_unknown(slot *place, void *address)
  * must stay as it is. */
 static void *replace_function(void *user, const char *name, void *address)
 {
-    slot *place = user;
-    const size_t n = (size_t)(place - slots);
+    slot *in = user;
+    const size_t n = (size_t)(in - slots);
 #define PICK(member, type, exported)                                                               \
     if (kilni_bare_equal(name, exported)) {                                                        \
-        place->real.member = (type *)address;                                                      \
+        in->real.member = (type *)address;                                                         \
         return (void *)replacements[n].member;                                                     \
     }
     KILNI_NVRTC_FUNCTIONS(PICK)
 #undef PICK
     const int is_of_nvrtc =
         kilni_bare_begins_with(name, "nvrtc") || kilni_bare_begins_with(name, "__nvrtc");
-    return is_of_nvrtc && !is_left_alone(name) ? replace_unknown(place, address) : NULL;
+    return is_of_nvrtc && !is_left_alone(name) ? replace_unknown(in, address) : NULL;
+}
+
+/* Replaces a function of nvJitLink, known or not. nvJitLinkVersion concerns no link. */
+static void *replace_linker_function(void *user, const char *name, void *address)
+{
+    linker_slot *in = user;
+    if ((!kilni_bare_begins_with(name, "nvJitLink") &&
+         !kilni_bare_begins_with(name, "__nvJitLink")) ||
+        kilni_bare_equal(name, "nvJitLinkVersion")) {
+        return NULL;
+    }
+    void *stub =
+        in->count < LINKER_FUNCTION_COUNT ? stub_new(in, in->count, address, call_linker) : NULL;
+    if (!stub) {
+        atomic_store_explicit(&in->in.library, UNATTACHED, memory_order_release);
+        return NULL;
+    }
+    in->functions[in->count++] = (linker_function){name, address};
+    return stub;
 }
 
 static int is_nvrtc(const char *file)
@@ -297,32 +368,57 @@ static int is_nvrtc(const char *file)
            !kilni_bare_begins_with(file, "libnvrtc-builtins");
 }
 
-/* Removes all functions of an earlier library from a slot, because versions of NVRTC have different
- * functions. */
-static void clear(slot *place)
+static int is_linker(const char *file)
 {
-#define CLEAR(member, type, exported) place->real.member = NULL;
-    KILNI_NVRTC_FUNCTIONS(CLEAR)
+    return kilni_bare_begins_with(file, "libnvJitLink");
+}
+
+/* Removes an earlier library from its place, because versions have different functions. */
+static void clear(place *in, const void *owner)
+{
+    stubs_forget(owner);
+    atomic_store_explicit(&in->library, NULL, memory_order_relaxed);
+}
+
+static void take_nvrtc(struct link_map *map, const kilni_symbols *symbols)
+{
+    slot *in = slots;
+    while (in < slots + SLOT_COUNT && in->in.is_taken) {
+        in++;
+    }
+    if (in < slots + SLOT_COUNT) {
+        clear(&in->in, in);
+#define CLEAR(member, type, exported) in->real.member = NULL;
+        KILNI_NVRTC_FUNCTIONS(CLEAR)
 #undef CLEAR
-    unknown_forget(place);
-    atomic_store_explicit(&place->library, NULL, memory_order_relaxed);
+        in->in.map = map;
+        in->in.is_taken = kilni_symbols_replace(symbols, replace_function, in);
+    }
+}
+
+static void take_linker(struct link_map *map, const kilni_symbols *symbols)
+{
+    linker_slot *in = linkers;
+    while (in < linkers + LINKER_COUNT && in->in.is_taken) {
+        in++;
+    }
+    if (in < linkers + LINKER_COUNT) {
+        clear(&in->in, in);
+        in->count = 0;
+        in->in.map = map;
+        in->in.is_taken = kilni_symbols_replace(symbols, replace_linker_function, in);
+    }
 }
 
 static void take_library(struct link_map *map, const kilni_symbols *symbols)
 {
-    if ((!is_nvrtc(symbols->soname) &&
-         !is_nvrtc(kilni_bare_base_name(map->l_name ? map->l_name : ""))) ||
-        !kilni_symbols_find(map, "nvrtcCompileProgram")) {
-        return;
-    }
-    slot *free_slot = slots;
-    while (free_slot < slots + SLOT_COUNT && free_slot->is_taken) {
-        free_slot++;
-    }
-    if (free_slot < slots + SLOT_COUNT) {
-        clear(free_slot);
-        free_slot->map = map;
-        free_slot->is_taken = kilni_symbols_replace(symbols, replace_function, free_slot);
+    const char *file = kilni_bare_base_name(map->l_name ? map->l_name : "");
+    if ((is_nvrtc(symbols->soname) || is_nvrtc(file)) &&
+        kilni_symbols_find(map, "nvrtcCompileProgram")) {
+        take_nvrtc(map, symbols);
+    } else if ((is_linker(symbols->soname) || is_linker(file)) &&
+               kilni_symbols_find(map, "nvJitLinkComplete")) {
+        take_linker(map, symbols);
     }
 }
 
@@ -374,23 +470,31 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
     return 0;
 }
 
-/* Called when an object is closed. An attached library keeps its slot, since it is closed only when
- * the process ends. Any other library loses its slot. If the process is ending, later calls of such
- * a library bypass the layer. */
+static void close_library(place *in, uintptr_t cookie)
+{
+    void *expected = NULL;
+    if (in->is_taken && (uintptr_t)in->map == cookie &&
+        (atomic_compare_exchange_strong_explicit(&in->library, &expected, UNATTACHED,
+                                                 memory_order_acq_rel, memory_order_acquire) ||
+         expected == UNATTACHED)) {
+        in->is_taken = 0;
+    }
+}
+
+/* Called when an object is closed. An attached library keeps its place, since it is closed only
+ * when the process ends. Any other library loses its place. If the process is ending, later calls
+ * of such a library bypass the layer. */
 unsigned la_objclose(uintptr_t *cookie)
 {
     if ((uintptr_t)first_object == *cookie) {
         ask_say_bye();
     }
     dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;
-    for (slot *place = slots; place < slots + SLOT_COUNT; place++) {
-        nvrtc_library *expected = NULL;
-        if (place->is_taken && (uintptr_t)place->map == *cookie &&
-            (atomic_compare_exchange_strong_explicit(&place->library, &expected, UNATTACHED,
-                                                     memory_order_acq_rel, memory_order_acquire) ||
-             expected == UNATTACHED)) {
-            place->is_taken = 0;
-        }
+    for (size_t i = 0; i < SLOT_COUNT; i++) {
+        close_library(&slots[i].in, *cookie);
+    }
+    for (size_t i = 0; i < LINKER_COUNT; i++) {
+        close_library(&linkers[i].in, *cookie);
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The interface between the audit library and the layer. The audit library is in every process that
- * `kiln run` starts. It loads the layer only at the first call of NVRTC.
+ * `kiln run` starts. It loads the layer only at the first call of NVRTC or nvJitLink.
  */
 #pragma once
 
@@ -11,13 +11,22 @@
 
 /* The audit library and the layer are installed together. The audit library does not use a layer of
  * a different version. */
-#define NVRTC_HOOKS_VERSION 1u
+#define NVRTC_HOOKS_VERSION 2u
 
 #define NVRTC_LAYER_FILE "libkiln_nvrtc_layer.so"
 #define NVRTC_LAYER_ENTRY "kiln_nvrtc_layer_hooks"
 
 /* The layer's data about a libnvrtc of the process. */
 typedef struct nvrtc_library nvrtc_library;
+
+/* The layer's data about a libnvJitLink of the process. */
+typedef struct linker_library linker_library;
+
+/* One of the functions of a libnvJitLink. */
+typedef struct linker_function {
+    const char *name; /* in the library's string table */
+    void *real;
+} linker_function;
 
 /* In a call of a function with an unknown signature, any of this many registers can contain a
  * program. */
@@ -52,6 +61,16 @@ typedef struct nvrtc_hooks {
     /* Called before each call of an unknown function. @arguments are the values of the registers
      * that might contain the function's arguments. */
     void (*before_unknown)(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
+
+    /* Does what attach does, for a libnvJitLink. @functions stay at their address. */
+    linker_library *(*attach_linker)(struct link_map *map, const linker_function *functions,
+                                     size_t count);
+
+    /* Called before each call of one of these functions, with its number among them. Returns 1 if
+     * the layer has served the call; @ret_result is then what the function returns. Returns 0 if
+     * the function must run. */
+    int (*link_call)(linker_library *library, size_t function,
+                     const void *const arguments[NVRTC_ARGUMENT_REGISTERS], int *ret_result);
 } nvrtc_hooks;
 
 typedef const nvrtc_hooks *nvrtc_layer_entry(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The NVRTC layer, which the audit library calls instead of NVRTC.
+ * The layer that the audit library calls instead of NVRTC and nvJitLink.
  */
 #include <pthread.h>
 
@@ -11,6 +11,8 @@
 #include "device/nvrtc/lasting_options.h"
 #include "hooks.h"
 #include "library.h"
+#include "link_calls.h"
+#include "links.h"
 #include "programs.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -105,10 +107,14 @@ static void before_fork(void)
 {
     library_lock();
     programs_lock();
+    linker_lock();
+    links_lock();
 }
 
 static void after_fork(void)
 {
+    links_unlock();
+    linker_unlock();
     programs_unlock();
     library_unlock();
 }
@@ -125,6 +131,8 @@ static const nvrtc_hooks hooks = {
     .size = answer_size,
     .get = answer_get,
     .before_unknown = before_unknown,
+    .attach_linker = linker_attach,
+    .link_call = link_call,
 };
 
 /* Written once, by the function that once_started runs, and only read after that. */

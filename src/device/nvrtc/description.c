@@ -136,12 +136,14 @@ void kilni_nvrtc_description_done(kilni_nvrtc_description *description)
 
 /* ---- the reads of a result ---- */
 
-static bool is_of_nvrtc(const kiln_entry *entry)
+/* nvJitLink's links are stored in the same way as NVRTC's compilations. */
+static bool has_reads(const kiln_entry *entry)
 {
     const kiln_key *key = kiln_entry_key(entry);
     kiln_key_part part;
     for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
-        if (strcmp(part.name, "nvrtc.version") == 0) {
+        if (strcmp(part.name, "nvrtc.version") == 0 ||
+            strcmp(part.name, "nvjitlink.version") == 0) {
             return true;
         }
     }
@@ -154,6 +156,6 @@ kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result, kiln_re
     if (!entry || !visit) {
         return KILN_E_INVALID;
     }
-    return is_of_nvrtc(entry) ? kilni_results_each_read(entry, result, NULL, visit, user)
-                              : KILN_E_UNSUPPORTED;
+    return has_reads(entry) ? kilni_results_each_read(entry, result, NULL, visit, user)
+                            : KILN_E_UNSUPPORTED;
 }

@@ -46,7 +46,8 @@ typedef enum kilni_nvrtc_output {
     KILNI_NVRTC_LTOIR = 3,
     KILNI_NVRTC_OPTIXIR = 4,
     KILNI_NVRTC_NVVM = 5,
-    KILNI_NVRTC_OUTPUT_COUNT = 6
+    KILNI_NVRTC_ERROR_LOG = 6, /* of nvJitLink, whose information log is KILNI_NVRTC_LOG */
+    KILNI_NVRTC_OUTPUT_COUNT = 7
 } kilni_nvrtc_output;
 
 /* X(member, type, name): NVRTC exports the function under the given name. */

@@ -31,7 +31,7 @@ static const char usage[] =
     "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--wait]\n"
     "                [--json] [--expect-warm] [--record FILE] [--no-nvrtc] [--] APP [ARGUMENTS]\n"
     "\n"
-    "Runs a program with its OpenCL builds and its NVRTC compilations cached.\n"
+    "Runs a program with its OpenCL builds, NVRTC compilations and nvJitLink links cached.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  sign entries with the key in this file; use only such entries\n"

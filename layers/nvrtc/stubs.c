@@ -1,49 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unknown.h"
+#include "stubs.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* Also written in the assembly below. */
-#define STUB_COUNT 32u
+#define STUB_COUNT 512u
 #define STUB_BYTES 16u
 
 /* Written under the loader's lock. Each element is written before the stub that uses it is returned
  * to a caller. */
 static struct {
     const void *owner; /* NULL: free */
+    size_t number;
     void *function;
-    unknown_call_fn *before_call;
-} watched[STUB_COUNT];
+    stub_call_fn *call;
+} replaced[STUB_COUNT];
 
-/* Called by the stubs. Returns the address to continue at. */
-__attribute__((used)) void *unknown_enter(size_t stub, const void *const *arguments);
+/* What the stubs save. */
+typedef struct saved_registers {
+    const void *arguments[NVRTC_ARGUMENT_REGISTERS];
+    uintptr_t result; /* x86-64: of rax; Arm: of x6, which is not restored after a served call */
+} saved_registers;
 
-void *unknown_enter(size_t stub, const void *const *arguments)
+/* Called by the stubs. Returns the address to continue at; NULL if the call is served. */
+__attribute__((used)) void *stub_enter(size_t stub, saved_registers *registers);
+
+void *stub_enter(size_t stub, saved_registers *registers)
 {
-    watched[stub].before_call(arguments);
-    return watched[stub].function;
+    int result = 0;
+    if (replaced[stub].call(replaced[stub].owner, replaced[stub].number, registers->arguments,
+                            &result)) {
+        registers->result = (uintptr_t)(unsigned)result;
+        return NULL;
+    }
+    return replaced[stub].function;
 }
 
 #if defined(__x86_64__)
 __asm__(".text\n"
         ".balign 16\n"
-        ".type unknown_stubs, @function\n"
-        "unknown_stubs:\n"
+        ".type stubs, @function\n"
+        "stubs:\n"
         ".set stub, 0\n"
-        ".rept 32\n"
+        ".rept 512\n"
         "    .balign 16\n"
         "    pushq $stub\n"
-        "    jmp unknown_common\n"
+        "    jmp stub_common\n"
         "    .set stub, stub + 1\n"
         ".endr\n"
-        ".size unknown_stubs, . - unknown_stubs\n"
-        ".type unknown_common, @function\n"
-        "unknown_common:\n"
+        ".size stubs, . - stubs\n"
+        ".type stub_common, @function\n"
+        "stub_common:\n"
         /* The stub's number and the return address are already on the stack. Below them, there is
          * room for 8 registers, of which 7 are used, and for 8 vectors. This size keeps the stack
-         * aligned to 16 bytes. */
+         * aligned to 16 bytes. A thread can be unwound through this frame. */
+        "    .cfi_startproc\n"
+        "    .cfi_def_cfa_offset 16\n"
         "    subq $192, %rsp\n"
+        "    .cfi_def_cfa_offset 208\n"
         "    movq %rdi, 0(%rsp)\n"
         "    movq %rsi, 8(%rsp)\n"
         "    movq %rdx, 16(%rsp)\n"
@@ -61,7 +76,9 @@ __asm__(".text\n"
         "    movups %xmm7, 176(%rsp)\n"
         "    movq 192(%rsp), %rdi\n"
         "    movq %rsp, %rsi\n"
-        "    call unknown_enter\n"
+        "    call stub_enter\n"
+        "    testq %rax, %rax\n"
+        "    jz 1f\n"
         "    movq %rax, %r11\n"
         "    movq 0(%rsp), %rdi\n"
         "    movq 8(%rsp), %rsi\n"
@@ -79,36 +96,48 @@ __asm__(".text\n"
         "    movups 160(%rsp), %xmm6\n"
         "    movups 176(%rsp), %xmm7\n"
         "    addq $200, %rsp\n"
+        "    .cfi_remember_state\n"
+        "    .cfi_def_cfa_offset 8\n"
         "    jmp *%r11\n"
-        ".size unknown_common, . - unknown_common\n");
+        "    .cfi_restore_state\n"
+        "1:  movq 48(%rsp), %rax\n"
+        "    addq $200, %rsp\n"
+        "    .cfi_def_cfa_offset 8\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size stub_common, . - stub_common\n");
 #elif defined(__aarch64__)
 __asm__(".text\n"
         ".balign 16\n"
-        ".type unknown_stubs, %function\n"
-        "unknown_stubs:\n"
+        ".type stubs, %function\n"
+        "stubs:\n"
         ".set stub, 0\n"
-        ".rept 32\n"
+        ".rept 512\n"
         "    .balign 16\n"
         "    mov x16, #stub\n"
-        "    b unknown_common\n"
+        "    b stub_common\n"
         "    .set stub, stub + 1\n"
         ".endr\n"
-        ".size unknown_stubs, . - unknown_stubs\n"
-        ".type unknown_common, %function\n"
-        "unknown_common:\n"
+        ".size stubs, . - stubs\n"
+        ".type stub_common, %function\n"
+        "stub_common:\n"
+        "    .cfi_startproc\n"
         "    sub sp, sp, #224\n"
+        "    .cfi_def_cfa_offset 224\n"
         "    stp x0, x1, [sp, #0]\n"
         "    stp x2, x3, [sp, #16]\n"
         "    stp x4, x5, [sp, #32]\n"
         "    stp x6, x7, [sp, #48]\n"
         "    stp x8, x30, [sp, #64]\n"
+        "    .cfi_offset 30, -152\n"
         "    stp q0, q1, [sp, #96]\n"
         "    stp q2, q3, [sp, #128]\n"
         "    stp q4, q5, [sp, #160]\n"
         "    stp q6, q7, [sp, #192]\n"
         "    mov x0, x16\n"
         "    mov x1, sp\n"
-        "    bl unknown_enter\n"
+        "    bl stub_enter\n"
+        "    cbz x0, 1f\n"
         "    mov x16, x0\n"
         "    ldp x0, x1, [sp, #0]\n"
         "    ldp x2, x3, [sp, #16]\n"
@@ -120,32 +149,44 @@ __asm__(".text\n"
         "    ldp q4, q5, [sp, #160]\n"
         "    ldp q6, q7, [sp, #192]\n"
         "    add sp, sp, #224\n"
+        "    .cfi_remember_state\n"
+        "    .cfi_restore 30\n"
+        "    .cfi_def_cfa_offset 0\n"
         "    br x16\n"
-        ".size unknown_common, . - unknown_common\n");
+        "    .cfi_restore_state\n"
+        "1:  ldr x0, [sp, #48]\n"
+        "    ldr x30, [sp, #72]\n"
+        "    add sp, sp, #224\n"
+        "    .cfi_restore 30\n"
+        "    .cfi_def_cfa_offset 0\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size stub_common, . - stub_common\n");
 #endif
 
-extern char unknown_stubs[STUB_COUNT][STUB_BYTES];
+extern char stubs[STUB_COUNT][STUB_BYTES];
 
-void *unknown_stub_new(const void *owner, void *function, unknown_call_fn *before_call)
+void *stub_new(const void *owner, size_t number, void *function, stub_call_fn *call)
 {
     size_t stub = 0;
-    while (stub < STUB_COUNT && watched[stub].owner) {
+    while (stub < STUB_COUNT && replaced[stub].owner) {
         stub++;
     }
     if (stub == STUB_COUNT) {
         return NULL;
     }
-    watched[stub].owner = owner;
-    watched[stub].function = function;
-    watched[stub].before_call = before_call;
-    return unknown_stubs[stub];
+    replaced[stub].owner = owner;
+    replaced[stub].number = number;
+    replaced[stub].function = function;
+    replaced[stub].call = call;
+    return stubs[stub];
 }
 
-void unknown_forget(const void *owner)
+void stubs_forget(const void *owner)
 {
     for (size_t stub = 0; stub < STUB_COUNT; stub++) {
-        if (watched[stub].owner == owner) {
-            watched[stub].owner = NULL;
+        if (replaced[stub].owner == owner) {
+            replaced[stub].owner = NULL;
         }
     }
 }
