@@ -457,6 +457,7 @@ static int give_all(link_record *record)
         record->given++;
     }
     if (result != KILNI_NVJITLINK_SUCCESS) {
+        kilni_nvjitlink_note_failure();
         record->state = LINK_NATIVE;
         note_passed("nvJitLink refuses an input");
         release_lease(record);
@@ -688,6 +689,8 @@ static int build(link_record *record)
     kilni_store_note_miss(session_requests()->store, record->linked);
     if (is_linked) {
         keep(record);
+    } else {
+        kilni_nvjitlink_note_failure();
     }
     record->state = LINK_NATIVE;
     release_lease(record);

@@ -31,9 +31,14 @@ static const char *const forgotten[] = {"arch",
 /* Options whose logs contain times, or which change the code together with a log. */
 static const char *const unkept[] = {"verbose", "time"};
 
-/* 1 once a program has used an option that nvJitLink might not forget. Relaxed: if such a link
- * affects a later one, nvJitLink orders the two. */
-static _Atomic int has_unknown;
+/* Why links of this process cannot be kept; NULL: they can. Relaxed: if a link affects a later one,
+ * nvJitLink orders the two. */
+static _Atomic(const char *) why_none;
+
+void kilni_nvjitlink_note_failure(void)
+{
+    atomic_store_explicit(&why_none, "an earlier link of the process failed", memory_order_relaxed);
+}
 
 static bool is_any(const char *option, const char *const *names, size_t count)
 {
@@ -53,10 +58,10 @@ const char *kilni_nvjitlink_options_refusal(size_t count, const char *const *opt
         if (is_any(name, unkept, sizeof unkept / sizeof *unkept)) {
             why = "-verbose or -time is given";
         } else if (!is_any(name, forgotten, sizeof forgotten / sizeof *forgotten)) {
-            atomic_store_explicit(&has_unknown, 1, memory_order_relaxed);
+            atomic_store_explicit(&why_none, "nvJitLink may not have forgotten an option",
+                                  memory_order_relaxed);
         }
     }
-    return atomic_load_explicit(&has_unknown, memory_order_relaxed)
-               ? "nvJitLink may not have forgotten an option"
-               : why;
+    const char *none = atomic_load_explicit(&why_none, memory_order_relaxed);
+    return none ? none : why;
 }

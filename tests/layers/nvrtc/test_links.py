@@ -188,6 +188,11 @@ class Links(unittest.TestCase):
             self.assertEqual(self.run_links(*links), plain)
             self.assertNotIn("hit-store", [outcome for outcome, *_ in self.about])
 
+    def test_after_a_failure(self):
+        """A link that failed might affect later ones."""
+        self.expect_pass(f"-arch=sm_90 {self.kernel}", self.both, why="failed")
+        self.run_links(self.both, expect=["built"])
+
     def test_verbose(self):
         self.expect_pass(f"-arch=sm_90 -verbose {self.function} none", why="-verbose")
 
