@@ -2,6 +2,7 @@
 #include "layer_variables.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,24 +12,34 @@
 
 #include "../text/memory.h"
 
-/* A library that is loaded into the user's programs. */
+#define PLACES 3
+
+/* A file that is loaded into the user's programs. */
 typedef struct layer_place {
-    /* relative to the tool's folder: the place in an installation, and the one in the build folder
-     */
-    const char *paths[2];
+    /* Patterns relative to the tool's folder: places in an installation, and the last one in the
+     * build folder. */
+    const char *paths[PLACES];
     const char *list; /* the variable that names the library */
 } layer_place;
 
 static const layer_place opencl_place = {
-    .paths = {KILN_LAYERS_FROM_TOOL "/libkiln_opencl_layer.so",
+    .paths = {KILN_LAYERS_FROM_TOOL "/libkiln_opencl_layer.so", NULL,
               "../../layers/opencl/libkiln_opencl_layer.so"},
     .list = "OPENCL_LAYERS",
 };
 
 static const layer_place nvrtc_place = {
-    .paths = {KILN_LAYERS_FROM_TOOL "/libkiln_nvrtc_audit.so",
+    .paths = {KILN_LAYERS_FROM_TOOL "/libkiln_nvrtc_audit.so", NULL,
               "../../layers/nvrtc/libkiln_nvrtc_audit.so"},
     .list = "LD_AUDIT",
+};
+
+static const layer_place python_place = {
+    /* pip decides where the package lies below the prefix. */
+    .paths = {KILN_PYTHON_FROM_TOOL "/kiln/inject/sitecustomize.py",
+              "../lib/python3*/site-packages/kiln/inject/sitecustomize.py",
+              "../../python/kiln/inject/sitecustomize.py"},
+    .list = "PYTHONPATH",
 };
 
 /* Returns the path of this program's folder, with a final slash. The caller frees it. NULL if there
@@ -45,6 +56,18 @@ static char *own_folder(void)
     return slash == NULL ? NULL : text_of("%.*s", (int)(slash + 1 - path), path);
 }
 
+/* Returns the reason why a file or folder of this status must not be used, or NULL. */
+static char *reason_against_owner(const char *path, const struct stat *status)
+{
+    if (status->st_uid != 0 && status->st_uid != geteuid()) {
+        return text_of("%s belongs neither to this user nor to root", path);
+    }
+    if ((status->st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return text_of("%s is writable by others (chmod go-w prevents that)", path);
+    }
+    return NULL;
+}
+
 char *library_reason_against(const char *path, const char *list)
 {
     struct stat status;
@@ -54,11 +77,9 @@ char *library_reason_against(const char *path, const char *list)
     if (!S_ISREG(status.st_mode)) {
         return text_of("%s is not a regular file", path);
     }
-    if (status.st_uid != 0 && status.st_uid != geteuid()) {
-        return text_of("%s belongs neither to this user nor to root", path);
-    }
-    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return text_of("%s is writable by others (chmod go-w prevents that)", path);
+    char *why = reason_against_owner(path, &status);
+    if (why != NULL) {
+        return why;
     }
     if (strchr(path, ':') != NULL) {
         return text_of("%s has a ':' in its name, which %s can't contain", path, list);
@@ -72,9 +93,13 @@ static char *existing_place(const layer_place *place)
 {
     owned char *folder = own_folder();
     char *found = NULL;
-    for (size_t i = 0; folder != NULL && found == NULL && i < 2; i++) {
-        owned char *path = text_of("%s%s", folder, place->paths[i]);
-        found = realpath(path, NULL);
+    for (size_t i = 0; folder != NULL && found == NULL && i < PLACES; i++) {
+        owned char *pattern = place->paths[i] ? text_of("%s%s", folder, place->paths[i]) : NULL;
+        glob_t paths = {0};
+        if (pattern != NULL && glob(pattern, 0, NULL, &paths) == 0) {
+            found = realpath(paths.gl_pathv[0], NULL);
+        }
+        globfree(&paths);
     }
     return found;
 }
@@ -123,6 +148,34 @@ char *nvrtc_audit_find(char **ret_path)
     }
     if (why == NULL) {
         *ret_path = must(strdup(path));
+    }
+    return why;
+}
+
+/* Removes the last name of a path. Returns the reason against the folder that remains, or NULL. */
+static char *reason_against_parent(char *path)
+{
+    struct stat status;
+    *strrchr(path, '/') = '\0';
+    return stat(path, &status) != 0 ? text_of("%s: %s", path, strerror(errno))
+                                    : reason_against_owner(path, &status);
+}
+
+char *python_folder_find(char **ret_path)
+{
+    owned char *existing = existing_place(&python_place);
+    owned char *path = NULL;
+    *ret_path = NULL;
+    if (existing == NULL) {
+        return NULL;
+    }
+    char *why = find(&python_place, &path);
+    owned char *parent = why == NULL ? must(strdup(path)) : NULL;
+    for (int i = 0; why == NULL && i < 2; i++) {
+        why = reason_against_parent(parent);
+    }
+    if (why == NULL) {
+        *ret_path = text_of("%.*s", (int)(strrchr(path, '/') - path), path);
     }
     return why;
 }

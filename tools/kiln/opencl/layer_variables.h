@@ -2,7 +2,7 @@
  *
  * Finds the libraries of the layers, and makes the values of the variables through which loaders
  * find them. OPENCL_LAYERS names the OpenCL layer, and LD_AUDIT names the audit library of the
- * NVRTC layer.
+ * NVRTC layer. PYTHONPATH names the folder with the sitecustomize of the Python doors.
  */
 #pragma once
 
@@ -23,6 +23,10 @@ char *layer_find(char **ret_path);
 /* Like layer_find, but finds the audit library of the NVRTC layer. If an installation lacks this
  * library, sets @ret_path to NULL. */
 char *nvrtc_audit_find(char **ret_path);
+
+/* Like nvrtc_audit_find, but finds the folder with the sitecustomize of the Python doors. The same
+ * owners and modes are required of this folder and of the package above it. */
+char *python_folder_find(char **ret_path);
 
 /* Returns the value of a variable that lists layers, with @path added as the first item. Does not
  * add @path if the list already contains it. The caller frees the value. For OpenCL, the first

@@ -29,9 +29,11 @@
 
 static const char usage[] =
     "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--wait]\n"
-    "                [--json] [--expect-warm] [--record FILE] [--no-nvrtc] [--] APP [ARGUMENTS]\n"
+    "                [--json] [--expect-warm] [--record FILE] [--no-nvrtc] [--no-python]\n"
+    "                [--] APP [ARGUMENTS]\n"
     "\n"
-    "Runs a program with its OpenCL builds, NVRTC compilations and nvJitLink links cached.\n"
+    "Runs a program with its OpenCL builds, NVRTC compilations and nvJitLink links cached, and what\n"
+    "frameworks for Python compile.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  sign entries with the key in this file; use only such entries\n"
@@ -42,7 +44,8 @@ static const char usage[] =
     "  --json           print the summary as a JSON object; implies --summary\n"
     "  --expect-warm    list what was built, on stderr; if anything was, exit with 3\n"
     "  --record FILE    list the entries that were used in this file, for --only\n"
-    "  --no-nvrtc       cache OpenCL builds only, and leave LD_AUDIT alone\n";
+    "  --no-nvrtc       do not cache NVRTC compilations, and leave LD_AUDIT alone\n"
+    "  --no-python      do not cache what frameworks for Python compile; leave PYTHONPATH alone\n";
 
 #define CAPTURE_WAIT_MS "3600000"
 
@@ -242,6 +245,7 @@ int cmd_run(int argc, char **argv)
 {
     run_wishes wishes = {0};
     bool without_nvrtc = false;
+    bool without_python = false;
     const char *trace = NULL;
     command_line line = {
         .usage = usage,
@@ -250,7 +254,8 @@ int cmd_run(int argc, char **argv)
                     {.name = "expect-warm", .flag = &wishes.expects_warm},
                     {.name = "record", .text = &wishes.record},
                     {.name = "trace", .text = &trace},
-                    {.name = "no-nvrtc", .flag = &without_nvrtc}},
+                    {.name = "no-nvrtc", .flag = &without_nvrtc},
+                    {.name = "no-python", .flag = &without_python}},
         .operands_min = 1,
         .operands_max = -1,
         .stops_at_operand = true,
@@ -278,6 +283,9 @@ int cmd_run(int argc, char **argv)
         }
     } else {
         const bool is_watched = layers_insert(!without_nvrtc);
+        if (!without_python) {
+            layers_insert_python(line.operands[0]);
+        }
         folders = folder_run_start(is_watched, waits);
     }
     return reports                    ? run_and_report(&line, &wishes, folders)

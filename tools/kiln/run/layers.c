@@ -12,6 +12,7 @@
 #include "../text/exit_code.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+#include "privileges.h"
 
 /* Bytes of thread-local memory for the libraries that a program starts with. Each thread's stack
  * contains this memory, so a much larger value would not fit into small stacks. */
@@ -95,6 +96,18 @@ static bool set_nvrtc_layer(void)
         set_thread_local_memory();
     }
     return path != NULL;
+}
+
+/* Python executes the sitecustomize that it finds first in PYTHONPATH. */
+void layers_insert_python(const char *program)
+{
+    owned char *folder = NULL;
+    owned char *why = python_folder_find(&folder);
+    if (why != NULL) {
+        complain("nothing is cached for frameworks for Python: %s", why);
+    } else if (folder != NULL && !program_gains_privileges(program)) {
+        add_to_list("PYTHONPATH", folder);
+    }
 }
 
 bool layers_insert(bool with_nvrtc)

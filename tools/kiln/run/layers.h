@@ -12,3 +12,9 @@
  * @with_nvrtc  whether NVRTC's layer is inserted too
  * Returns whether it was. */
 bool layers_insert(bool with_nvrtc);
+
+/* Makes the Python programs that this process executes load the package kiln when they import a
+ * framework that it caches for.
+ *
+ * @program  the program that is executed; if it gains privileges, nothing is done */
+void layers_insert_python(const char *program);
