@@ -30,35 +30,26 @@ static void destroy_entry(void *user, void *entry)
 
 /* ---- counting ---- */
 
-static void add_stats(kiln_stats *to, const kiln_stats *from)
-{
-#define ADD_FIELD(name, meaning) to->name += from->name;
-    KILN_STATS_LIST(ADD_FIELD)
-#undef ADD_FIELD
-}
-
-/* Adds what was counted to the totals of the store. Some stores keep no totals. */
-static void send_stats(cache_object *self, const store_handle *handle)
+/* Adds what was counted to the totals of the store. */
+static void send_stats(cache_object *self, store_handle *handle, const kiln_stats *by_store)
 {
     const kiln_stats delta = self->unsent;
     self->unsent = (kiln_stats){0};
-    Py_BEGIN_ALLOW_THREADS
-    kiln_store_add_stats(handle->store, &delta);
-    Py_END_ALLOW_THREADS
+    store_handle_count(handle, &delta, by_store);
 }
 
 static void count(cache_object *self, const request *done)
 {
-    add_stats(&self->totals, &done->counted);
-    self->totals.puts += done->puts;
-    self->totals.corrupt += done->corrupt;
+    const kiln_stats by_store = {.puts = done->puts, .corrupt = done->corrupt};
+    stats_add(&self->totals, &done->counted);
+    stats_add(&self->totals, &by_store);
     if (!done->handle) {
         return;
     }
-    add_stats(&self->unsent, &done->counted);
+    stats_add(&self->unsent, &done->counted);
     /* A hit in memory writes no file. */
     if (done->counted.hits_store + done->counted.misses > 0) {
-        send_stats(self, done->handle);
+        send_stats(self, done->handle, &by_store);
     }
 }
 
@@ -70,7 +61,7 @@ static void send_last_stats(cache_object *self)
                                ? store_object_use(self->store)
                                : NULL;
     if (handle) {
-        send_stats(self, handle);
+        send_stats(self, handle, &(kiln_stats){0});
         store_handle_release(handle);
     }
 }

@@ -29,6 +29,13 @@ static PyStructSequence_Field cache_stat_fields[] = {
     {NULL, NULL},
 };
 
+void stats_add(kiln_stats *to, const kiln_stats *from)
+{
+#define ADD_FIELD(name, meaning) to->name += from->name;
+    KILN_STATS_LIST(ADD_FIELD)
+#undef ADD_FIELD
+}
+
 PyObject *stats_new_type(void)
 {
     PyStructSequence_Desc description = {.name = "kiln.Stats",

@@ -11,6 +11,9 @@
 
 #include "python.h"
 
+/* Adds to counters. */
+void stats_add(kiln_stats *to, const kiln_stats *from);
+
 /* Make the types. Return a new reference; NULL: an exception is set. */
 PyObject *stats_new_type(void);
 PyObject *store_stat_new_type(void);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store.h"
 
+#include <string.h>
+
 #include <kiln/config.h>
 
 #include "arguments.h"
@@ -110,7 +112,11 @@ static PyObject *open_configured(PyTypeObject *type, const kiln_config *config)
         return Py_None;
     }
     kiln_config_get_store(config, &params);
-    return open_store(type, config->location, &params);
+    PyObject *self = open_store(type, config->location, &params);
+    if (self && config->stats) {
+        ((store_object *)self)->handle->stats_file = strdup(config->stats);
+    }
+    return self;
 }
 
 static PyObject *store_from_environment(PyObject *type, PyObject *nothing)
@@ -124,6 +130,35 @@ static PyObject *store_from_environment(PyObject *type, PyObject *nothing)
     PyObject *self = open_configured((PyTypeObject *)type, config);
     kiln_config_free(&config);
     return self;
+}
+
+static PyObject *store_count(PyObject *self, PyObject *args, PyObject *keywords)
+{
+#define NAME_FIELD(name, meaning) #name,
+#define CONVERT_FIELD(name, meaning) "O&"
+#define FIELD_ARGUMENT(name, meaning) , arguments_nanoseconds, &given.name
+#define DECLARE_FIELD(name, meaning) unsigned long long name;
+#define COPY_FIELD(name, meaning) .name = given.name,
+    static const char *const names[] = {KILN_STATS_LIST(NAME_FIELD) NULL};
+    struct {
+        KILN_STATS_LIST(DECLARE_FIELD)
+    } given = {0};
+    if (!arguments_parse(args, keywords, "|$" KILN_STATS_LIST(CONVERT_FIELD) ":count",
+                         names KILN_STATS_LIST(FIELD_ARGUMENT))) {
+        return NULL;
+    }
+    store_handle *handle = store_object_use(self);
+    if (!handle) {
+        return NULL;
+    }
+    kiln_stats counted = {KILN_STATS_LIST(COPY_FIELD)};
+    const kiln_stats by_store = {
+        .puts = counted.puts, .corrupt = counted.corrupt, .evicted = counted.evicted};
+    counted.puts = counted.corrupt = counted.evicted = 0;
+    store_handle_count(handle, &counted, &by_store);
+    store_handle_release(handle);
+    Py_INCREF(Py_None);
+    return Py_None;
 }
 
 static PyObject *store_close(PyObject *self, PyObject *nothing)
@@ -376,6 +411,12 @@ static PyMethodDef methods[] = {
      "holds it after wait seconds. A caller that gets the lease looks in the store again, because\n"
      "another process may have built meanwhile. Raises Error with status 'KILN_E_UNSUPPORTED' if\n"
      "the store has no leases: then build without one."},
+    {"count", WITH_KEYWORDS(store_count), METH_VARARGS | METH_KEYWORDS,
+     "count($self, **counters)\n--\n\n"
+     "Adds to the counters of the store, and to the file that KILN_STATS names if the store was\n"
+     "opened by from_environment. The names are those of a Stats. For programs that use get and\n"
+     "put; a Cache counts its requests itself. The store counts its own puts, and its corrupt and\n"
+     "evicted entries, so these are added only to the file."},
     {"list", store_list, METH_NOARGS,
      "list($self)\n--\n\n"
      "Returns what is in the store, a list of StoreItem, in no particular order. Only the\n"

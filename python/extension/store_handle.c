@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "stats.h"
 
 store_handle *store_handle_open(const char *location, const kiln_store_params *params)
 {
@@ -32,6 +33,19 @@ store_handle *store_handle_open(const char *location, const kiln_store_params *p
     return NULL;
 }
 
+void store_handle_count(store_handle *handle, const kiln_stats *counted, const kiln_stats *by_store)
+{
+    const kiln_stats delta = *counted;
+    kiln_stats all = *by_store;
+    stats_add(&all, counted);
+    Py_BEGIN_ALLOW_THREADS
+    kiln_store_add_stats(handle->store, &delta);
+    if (handle->stats_file) {
+        kiln_stats_add_to_file(handle->stats_file, &all);
+    }
+    Py_END_ALLOW_THREADS
+}
+
 store_handle *store_handle_use(store_handle *handle)
 {
     handle->uses++;
@@ -47,5 +61,6 @@ void store_handle_release(store_handle *handle)
     kiln_store_close(&handle->store);
     Py_END_ALLOW_THREADS
     free(handle->location);
+    free(handle->stats_file);
     free(handle);
 }

@@ -14,12 +14,20 @@
 
 typedef struct store_handle {
     kiln_store *store;
-    char *location; /* for messages */
+    char *location;   /* for messages */
+    char *stats_file; /* KILN_STATS, to which counters are added too; NULL: there is none */
     size_t uses;
 } store_handle;
 
 /* Opens a store. Returns a handle with one use; NULL: an exception is set. */
 store_handle *store_handle_open(const char *location, const kiln_store_params *params);
+
+/* Adds to the totals of the store, if it keeps any, and to the file of counters.
+ *
+ * @counted   what the store does not count itself
+ * @by_store  what it does; added to the file only */
+void store_handle_count(store_handle *handle, const kiln_stats *counted,
+                        const kiln_stats *by_store);
 
 /* Adds a use, and returns its argument. */
 store_handle *store_handle_use(store_handle *handle);

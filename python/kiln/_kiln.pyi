@@ -108,6 +108,23 @@ class Store:
     def remove(self, key: Key, /) -> bool: ...
     def contains(self, key: Key, /) -> bool: ...
     def lease(self, key: Key, wait: float = 0.0) -> Lease | None: ...
+    def count(
+        self,
+        *,
+        hits_memory: int = 0,
+        hits_store: int = 0,
+        misses: int = 0,
+        builds: int = 0,
+        waits: int = 0,
+        passed_through: int = 0,
+        failures: int = 0,
+        puts: int = 0,
+        dropped: int = 0,
+        corrupt: int = 0,
+        evicted: int = 0,
+        build_ns: int = 0,
+        saved_ns: int = 0,
+    ) -> None: ...
     def list(self) -> list[StoreItem]: ...
     def stat(self, exact: bool = False) -> StoreStat: ...
     def close(self) -> None: ...

@@ -85,6 +85,24 @@ class StoreTest(PackageTest):
             self.assertIsInstance(stat.totals, kiln.Stats)
         self.assertEqual(stat.totals.misses, 0)
 
+    def test_count(self):
+        program = """
+import kiln
+store = kiln.Store.from_environment()
+store.count(hits_store=2, saved_ns=5, puts=1)
+"""
+        file = os.path.join(self.scratch, "counters")
+        os.environ.update(KILN_DIR=self.location, KILN_STATS=file)
+        self.addCleanup(os.environ.pop, "KILN_DIR")
+        self.addCleanup(os.environ.pop, "KILN_STATS")
+        self.run_python(program)
+        totals = self.open().stat().totals
+        self.assertEqual((totals.hits_store, totals.saved_ns, totals.puts), (2, 5, 0))
+        self.assertTrue(os.path.getsize(file))
+        for wrong in ({"hits": 1}, {"builds": -1}, {"builds": 2**64}, {"builds": "1"}):
+            with self.assertRaises((TypeError, ValueError, OverflowError)):
+                self.open().count(**wrong)
+
     def test_locations(self):
         for location in (self.location, os.fsencode(self.location), pathlib.Path(self.location),
                          "file://" + self.location + "?max-size=2G"):
