@@ -18,7 +18,9 @@ class Door:
         self.unknown = unknown
 
 
-DOORS = ()
+DOORS = (
+    Door("triton", "kiln.triton", "triton", (3, 0), (3, 10)),
+)
 
 # What became of each framework that was imported: its module -> "active", "inactive", or what went
 # wrong.

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the door to Triton, which compiles for sm_90 without a GPU. The last arguments are the tool,
+a Python that has Triton, and how many entries to damage."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import unittest
+
+import kiln
+from package import PackageTest
+
+DAMAGES = int(sys.argv.pop())
+PYTHON = os.environ.get("KILN_DOORS_PYTHON") or sys.argv[-1]
+sys.argv.pop()
+TOOL = sys.argv.pop()
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(FOLDER, "triton_program.py")
+KERNELS = 2
+
+# The beginning of programs that this file contains.
+USE = f"""
+import sys
+sys.path.insert(0, {FOLDER!r})
+from triton_program import *
+import kiln, kiln.triton
+assert sys.modules["kiln._doors"].states["triton"] == "active"
+"""
+
+
+def has_triton():
+    try:
+        return subprocess.run([PYTHON, "-c", "import triton"], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
+@unittest.skipUnless(has_triton(), f"{PYTHON} has no Triton")
+class TritonTest(PackageTest):
+    def setUp(self):
+        super().setUp()
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("KILN_", "PYTHON", "TRITON_"))}
+        self.environment.update(KILN_DIR=self.location, TRITON_DEFAULT_FP_FUSION="1")
+        self.folders = 0
+
+    def new_folder(self):
+        """Makes an empty folder the only place of Triton's own cache, as in a new container."""
+        self.folders += 1
+        home = os.path.join(self.scratch, f"home-{self.folders}")
+        self.environment.update(HOME=home, TRITON_CACHE_DIR=os.path.join(home, "triton"))
+        return self.environment["TRITON_CACHE_DIR"]
+
+    def run_command(self, *command):
+        result = subprocess.run(command, env=self.environment, timeout=300,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        return result
+
+    def run_tool(self, *command):
+        """Returns what a command prints under `kiln run`, and the counters."""
+        result = self.run_command(TOOL, "run", "--json", "--", *command)
+        return result.stdout.decode(), json.loads(result.stderr.splitlines()[-1])
+
+    def run_program(self):
+        printed, counters = self.run_tool(PYTHON, PROGRAM)
+        # Triton itself may print lines before.
+        return json.loads(printed.splitlines()[-1]), counters
+
+    def run_text(self, text):
+        """Runs a program that this file contains; returns what it prints."""
+        return self.run_tool(PYTHON, "-c", USE + text)[0]
+
+    def run_plain(self):
+        return json.loads(self.run_command(PYTHON, PROGRAM).stdout)
+
+    def entry_paths(self, name=None):
+        return [item.path for item in self.open().list()
+                if item.name in ([name] if name else ["add", "total"])]
+
+    def damage(self, path, chance):
+        """Flips a bit of a file, or cuts it."""
+        with open(path, "r+b") as file:
+            size = os.path.getsize(path)
+            offset = chance.randrange(size)
+            if chance.random() < 0.3:
+                file.truncate(offset)
+                return
+            file.seek(offset)
+            byte = file.read(1)[0]
+            file.seek(offset)
+            file.write(bytes([byte ^ 1 << chance.randrange(8)]))
+
+
+class KernelsTest(TritonTest):
+    def test_cold_and_warm(self):
+        self.new_folder()
+        plain = self.run_plain()
+        self.new_folder()
+        cold, counters = self.run_program()
+        self.assertEqual((cold, counters["builds"], counters["puts"]), (plain, KERNELS, KERNELS))
+        self.new_folder()
+        warm, counters = self.run_program()
+        self.assertEqual((warm, counters["builds"], counters["hits_store"]), (plain, 0, KERNELS))
+        self.assertGreater(counters["saved_ns"], 0)
+        listed = self.run_command(TOOL, "ls", "--json").stdout.decode().splitlines()
+        kernels = {item["name"]: item for item in map(json.loads, listed)}
+        self.assertRegex(kernels["add"]["device"], r"^Triton 3\.\d+\.\d+\S*, cuda 90$")
+
+    def test_the_folder_is_as_triton_makes_it(self):
+        """What lies in Triton's folder after a hit is what Triton puts there itself, so that a
+        program without Kiln finds it."""
+        def files(folder):
+            return {os.path.relpath(os.path.join(root, name), folder)
+                    for root, _, names in os.walk(folder) for name in names}
+        plain_folder = self.new_folder()
+        plain = self.run_plain()
+        self.new_folder()
+        self.run_program()
+        folder = self.new_folder()
+        self.run_program()
+        self.assertEqual(files(folder), files(plain_folder))
+        times = {name: os.stat(os.path.join(folder, name)).st_mtime_ns for name in files(folder)}
+        self.assertEqual(self.run_plain(), plain)
+        self.assertEqual(times, {name: os.stat(os.path.join(folder, name)).st_mtime_ns
+                                 for name in files(folder)})
+
+    def test_files_in_the_folder_are_not_believed(self):
+        folder = self.new_folder()
+        plain, _ = self.run_program()
+        chance = random.Random(1)
+        for root, _, names in os.walk(folder):
+            for name in names:
+                self.damage(os.path.join(root, name), chance)
+        again, counters = self.run_program()
+        self.assertEqual((again, counters["builds"]), (plain, 0))
+
+    def test_processes_at_once(self):
+        self.new_folder()
+        command = f"for i in 1 2 3 4 5 6 7 8; do HOME=$HOME-$i '{PYTHON}' '{PROGRAM}' & done; wait"
+        printed, counters = self.run_tool("sh", "-c", command.replace(
+            "HOME=$HOME-$i", "TRITON_CACHE_DIR=$TRITON_CACHE_DIR-$i"))
+        lines = printed.splitlines()
+        self.assertEqual((len(lines), len(set(lines))), (8, 1))
+        self.assertEqual((counters["builds"], counters["hits_store"]), (KERNELS, 7 * KERNELS))
+
+    def test_damage_in_one_process(self):
+        self.new_folder()
+        self.run_program()
+        self.new_folder()
+        (path,) = self.entry_paths("add")
+        with open(path, "rb") as file:
+            sound = file.read()
+        printed = self.run_text(f"""
+import os, random, shutil
+sound = digests(compiled(add))
+chance = random.Random(2)
+sys.argv = ["", "", "", "0"]
+misses = 0
+for i in range({DAMAGES}):
+    with open({path!r}, "rb") as file:
+        bytes_before = bytearray(file.read())
+    offset = chance.randrange(len(bytes_before))
+    if chance.random() < 0.3:
+        del bytes_before[offset:]
+    else:
+        bytes_before[offset] ^= 1 << chance.randrange(8)
+    with open({path!r}, "wb") as file:
+        file.write(bytes_before)
+    assert digests(compiled(add)) == sound, i
+    store = kiln.Store.from_environment()
+    assert store.stat().totals.builds > misses, i
+    misses = store.stat().totals.builds
+    store.close()
+print("sound")
+""")
+        self.assertEqual(printed, "sound\n")
+        self.new_folder()
+        _, counters = self.run_program()
+        self.assertEqual((counters["builds"], counters["hits_store"]), (0, KERNELS))
+
+    def test_damage_between_programs(self):
+        self.new_folder()
+        plain, _ = self.run_program()
+        chance = random.Random(3)
+        for _ in range(5):
+            self.new_folder()
+            self.damage(chance.choice(self.entry_paths()), chance)
+            again, counters = self.run_program()
+            self.assertEqual((again, counters["builds"]), (plain, 1))
+
+    def test_a_compilation_that_fails_ends_its_lease(self):
+        self.new_folder()
+        printed = self.run_text("""
+import threading
+errors = []
+for _ in range(2):
+    try:
+        compiled(broken)
+    except Exception as error:
+        errors.append(error)  # which keeps the manager alive
+totals = kiln.triton._store.stat().totals
+print(len(errors), totals.failures, totals.waits)
+""")
+        self.assertEqual(printed, "2 2 0\n")
+
+    def test_a_store_that_cannot_be_written(self):
+        """Triton has its own folder then."""
+        folder = self.new_folder()
+        self.open()
+        self.environment["KILN_READONLY"] = "1"
+        plain, counters = self.run_program()
+        self.assertEqual((counters["builds"], counters["puts"]), (KERNELS, 0))
+        names = {root: names for root, _, names in os.walk(folder)}
+        again, counters = self.run_program()
+        self.assertEqual((again, counters["builds"]), (plain, 0))
+        self.assertEqual(names, {root: names for root, _, names in os.walk(folder)})
+
+    def test_settings_that_pass_through(self):
+        for name in ("TRITON_KERNEL_OVERRIDE", "USE_IR_LOC"):
+            self.new_folder()
+            self.environment[name] = "ttir" if name == "USE_IR_LOC" else "1"
+            _, counters = self.run_program()
+            self.assertEqual((counters["builds"], self.entry_paths()), (0, []), name)
+            del self.environment[name]
+
+    def test_variables_are_in_the_key(self):
+        for value, builds in (("1", KERNELS), ("0", KERNELS), ("1", 0)):
+            self.new_folder()
+            self.environment["TRITON_OF_A_LATER_VERSION"] = value
+            self.assertEqual(self.run_program()[1]["builds"], builds)
+
+    def test_a_manager_that_the_user_chose(self):
+        self.new_folder()
+        self.environment["TRITON_CACHE_MANAGER"] = "triton.runtime.cache:FileCacheManager"
+        self.assertEqual(self.run_program()[1]["entries"], 0)
+
+    def test_by_hand(self):
+        self.new_folder()
+        text = f"""
+import sys
+sys.path.insert(0, {FOLDER!r})
+import kiln.triton
+assert kiln.triton.install() and kiln.triton.install()
+from triton_program import *
+compiled(add)
+print(kiln.triton._store.stat().totals.builds)
+"""
+        self.environment["PYTHONPATH"] = os.path.dirname(os.path.dirname(kiln.__file__))
+        self.assertEqual(self.run_command(PYTHON, "-c", text).stdout, b"1\n")
+
+
+class KeyTest(TritonTest):
+    def test_the_stored_key_is_tritons(self):
+        text = """
+from triton.runtime import cache
+from triton.compiler import compiler
+key = getattr(cache, "triton_key", None) or compiler.triton_key
+assert key.__wrapped__ is not key
+print(key() == key.__wrapped__())
+"""
+        for _ in range(2):
+            self.new_folder()
+            self.assertEqual(self.run_text(text), "True\n")
+        self.assertEqual(len([item for item in self.open().list()
+                              if item.name.startswith("key of ")]), 1)
+
+    def test_a_fact_about_files_that_change(self):
+        self.new_folder()
+        path = os.path.join(self.scratch, "file")
+        printed = self.run_text(f"""
+import os, time
+path = {path!r}
+def fact(text):
+    return kiln.triton._fact("test", [path], lambda: text)
+with open(path, "w") as file:
+    file.write("1")
+# A file that has just changed may change again at the same time.
+print(fact("new"), fact("again"))
+kiln.triton._SETTLED_NS = 0
+print(fact("settled"), fact("not asked"))
+times = os.stat(path)
+with open(path, "w") as file:
+    file.write("2")
+os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+print(fact("changed"), fact("not asked"))
+os.remove(path)
+print(fact("missing"))
+""")
+        self.assertEqual(printed, "new again\nsettled settled\nchanged changed\nmissing\n")
+
+
+class ExtensionTest(TritonTest):
+    BUILD = """
+from triton.runtime import build
+SOURCE = '''
+#include <Python.h>
+#include "part.h"
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tiny"};
+PyMODINIT_FUNC PyInit_tiny(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    PyModule_AddIntConstant(module, "number", NUMBER);
+    return module;
+}
+'''
+import os
+def number(folder, **options):
+    return build.compile_module_from_src(SOURCE, "tiny", include_dirs=[folder], **options).number
+"""
+
+    def folder_with(self, number):
+        folder = os.path.join(self.scratch, "include")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "part.h"), "w") as file:
+            file.write(f'#include "number.h"\n')
+        with open(os.path.join(folder, "number.h"), "w") as file:
+            file.write(f"#define NUMBER {number}\n")
+        return folder
+
+    def test_extensions(self):
+        builds = []
+        for number in (1, 1, 2, 1):
+            self.new_folder()
+            printed, counters = self.run_tool(
+                PYTHON, "-c", USE + self.BUILD + f"print(number({self.folder_with(number)!r}))")
+            self.assertEqual(printed, f"{number}\n")
+            builds.append(counters["builds"])
+        self.assertEqual(builds, [1, 0, 1, 0])
+
+    def test_a_damaged_extension_is_not_opened(self):
+        folder = self.new_folder()
+        text = self.BUILD + f"print(number({self.folder_with(1)!r}))"
+        self.assertEqual(self.run_text(text), "1\n")
+        chance = random.Random(4)
+        for root, _, names in os.walk(folder):
+            for name in names:
+                self.damage(os.path.join(root, name), chance)
+        (path,) = [item.path for item in self.open().list() if item.name.endswith(".so")]
+        self.damage(path, chance)
+        self.assertEqual(self.run_text(text), "1\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
