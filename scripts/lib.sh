@@ -56,6 +56,7 @@ runtime_title() {
     sycl) say "a SYCL runtime" ;;
     nvrtc) say "NVRTC" ;;
     valkey) say "Valkey" ;;
+    doors) say "frameworks for the tests of doors" ;;
     all) say "an OpenCL runtime" ;;
     esac
 }

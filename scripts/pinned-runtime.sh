@@ -7,7 +7,8 @@
 pinned_is_installed() {
     cmp -s "$repository/scripts/$1-runtime.txt" "$runtimes/$1/installed.txt" &&
         { [ -f "$runtimes/$1/lib/libintelocl.so" ] || [ -d "$runtimes/$1/cuda/lib" ] ||
-            [ -x "$runtimes/$1/valkey-server" ]; }
+            [ -x "$runtimes/$1/valkey-server" ] ||
+            { [ "$1" = doors ] && [ -x "$runtimes/$1/bin/python3" ]; }; }
 }
 
 # install_requirements FOLDER FILE: makes a new Python environment with the packages of a requirements

@@ -20,6 +20,8 @@ class Door:
 
 DOORS = (
     Door("triton", "kiln.triton", "triton", (3, 0), (3, 10)),
+    Door("jax", "kiln.jax", "jax", (0, 10), (0, 13)),
+    Door("cupy", "kiln.cupy", "cupy", (14,), (15,)),
 )
 
 # What became of each framework that was imported: its module -> "active", "inactive", or what went

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the doors to frameworks share: the store that the environment configures, keys, and counts.
+
+A door never fails its program: a store that fails is a miss."""
+
+import contextlib
+import functools
+import hashlib
+import os
+import platform
+import threading
+
+import kiln
+
+# A process that waits for a build of a different process gives up after this time, and builds for
+# itself.
+LEASE_SECONDS = 60.0
+
+# The lines of /proc/cpuinfo that name the processor and the instructions that it has.
+_PROCESSOR_FIELDS = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer",
+                     "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features")
+
+
+class Door:
+    """Results of one framework, in the store that the environment configures. The counts are of
+    this process."""
+
+    def __init__(self, name):
+        self.name = name
+        self.hits = self.builds = 0
+        # Why the door is closed: None if it is open, or if nothing has tried to open it.
+        self.reason = None
+        self._store = None
+        self._installing = threading.RLock()
+
+    def install(self, hook):
+        """Opens the store and calls hook(), unless that has been done. hook() replaces functions
+        of the framework, or raises Unknown. Returns whether the door is open."""
+        with self._installing:
+            if self._store or self.reason is not None:
+                return self._store is not None
+            try:
+                self._store = kiln.Store.from_environment()
+                if self._store:
+                    hook()
+                else:
+                    self.reason = "Kiln is turned off, or has no store"
+            except (kiln.Error, Unknown) as error:
+                self._store, self.reason = None, str(error)
+            return self._store is not None
+
+    def key(self, parts):
+        """Returns the key of a result. The parts decide it, together with the variables that the
+        user names."""
+        return kiln.Key([("door", self.name), *parts, *_key_variables()])
+
+    def get(self, key):
+        """Returns the payload as bytes; None: the store has no entry that verifies."""
+        try:
+            entry = self._store.get(key)
+        except kiln.Error:
+            return None
+        if entry is None:
+            return None
+        self.hits += 1
+        return bytes(entry.payload)
+
+    def put(self, key, payload, name, device="", tool=None, build_ns=0):
+        """Publishes a result that was built."""
+        self.builds += 1
+        with contextlib.suppress(kiln.Error):
+            self._store.put(kiln.Entry(key, payload, name=name, device=device, tool=tool,
+                                       build_ns=build_ns))
+
+    def has(self, key):
+        """Returns whether the store seems to have an entry, which may be damaged."""
+        try:
+            return self._store.contains(key)
+        except kiln.Error:
+            return False
+
+    def lease(self, key):
+        """Returns a context manager that holds the right to build a key; or none, if the store
+        has no leases or the holder takes too long."""
+        try:
+            return self._store.lease(key, wait=LEASE_SECONDS) or contextlib.nullcontext()
+        except kiln.Error:
+            return contextlib.nullcontext()
+
+
+class Unknown(Exception):
+    """A framework is of a version that is not known."""
+
+
+def _key_variables():
+    """Returns the variables that KILN_KEY_ENV names, as parts of a key."""
+    patterns = [name for name in os.environ.get("KILN_KEY_ENV", "").split(",") if name]
+    return [("variable " + name, os.fsencode(os.environ[name])) for name in sorted(os.environ)
+            if any(name == pattern or pattern.endswith("*") and name.startswith(pattern[:-1])
+                   for pattern in patterns)] if patterns else []
+
+
+@functools.lru_cache(maxsize=None)
+def processor():
+    """Returns a text that is equal only on processors that run the same machine code: model and
+    instructions, and how many there are, since compilers divide loops by that number. Returns ""
+    if the system does not tell."""
+    lines = []
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                if not line.strip():
+                    break
+                lines.append(line.split(":", 1))
+    except OSError:
+        return ""
+    fields = {line[0].strip(): line[1].strip() for line in lines if len(line) == 2}
+    if "flags" not in fields and "Features" not in fields:
+        return ""
+    found = [f"{name}: {fields[name]}" for name in _PROCESSOR_FIELDS if name in fields]
+    return "\n".join([platform.machine(), *found, f"processors: {len(os.sched_getaffinity(0))}"])
+
+
+@functools.lru_cache(maxsize=None)
+def package(name, content=".so"):
+    """Returns what identifies an installed package: its version, and the digest of the digests that
+    pip recorded of the files whose paths contain the text, by default the shared objects. Returns
+    "" if the package is not installed, or without such a record."""
+    # The module takes 20 ms to import.
+    from importlib import metadata
+    try:
+        distribution = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return ""
+    record = distribution.read_text("RECORD") or ""
+    lines = sorted(line for line in record.splitlines() if content in line.split(",")[0])
+    if not lines:
+        return ""
+    return f"{distribution.version} {hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}"

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of doors to frameworks share. A program runs in a new home, as in a new container:
+all caches of the framework are empty."""
+
+import importlib.util
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import kiln
+from package import PackageTest
+
+PROCESSES = 8
+
+
+def skip_without(framework):
+    """Ends the test, as skipped, if a framework is not installed."""
+    if importlib.util.find_spec(framework) is None:
+        print(f"{framework} is not installed: scripts/install-deps --doors")
+        sys.exit(77)
+
+
+def damage(path, chance):
+    """Flips a bit of a file, or cuts its end off."""
+    size = os.path.getsize(path)
+    position = chance.randrange(size)
+    with open(path, "r+b") as file:
+        if chance.randrange(2):
+            file.truncate(position)
+            return
+        file.seek(position)
+        byte = file.read(1)[0] ^ 1 << chance.randrange(8)
+        file.seek(position)
+        file.write(bytes([byte]))
+
+
+def entries(location):
+    """Returns the files of the entries of a store."""
+    with kiln.Store(location) as store:
+        return sorted(os.path.join(location, item.path) for item in store.list())
+
+
+class DoorTest(PackageTest):
+    """Programs print their results, and then what became of the requests."""
+
+    def start(self, program, *arguments, location=None, **environment):
+        home = os.path.join(self.scratch, f"home{len(os.listdir(self.scratch))}")
+        os.makedirs(home)
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(("KILN_", "XDG_", "JAX_", "CUPY_", "TORCH", "CUDA_"))}
+        kept.update(KILN_DIR=location or self.location, HOME=home, TMPDIR=home,
+                    JAX_PLATFORMS="cpu", **environment)
+        return subprocess.Popen([sys.executable, "-W", "error", "-c", program, *arguments],
+                                env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def finish(self, process):
+        """Returns what a program printed: its results, and its counts of hits and builds."""
+        printed, complaints = process.communicate(timeout=300)
+        self.assertEqual((process.returncode, complaints.decode()), (0, ""))
+        *results, counts = printed.decode().splitlines()
+        return results, tuple(map(int, counts.split()))
+
+    def run_program(self, *arguments, **options):
+        return self.finish(self.start(*arguments, **options))
+
+    def check_processes_at_once(self, program, builds):
+        """Checks that each key is built once by processes that start together."""
+        processes = [self.start(program) for _ in range(PROCESSES)]
+        finished = [self.finish(process) for process in processes]
+        self.assertEqual([found for found, _ in finished], [finished[0][0]] * PROCESSES)
+        self.assertEqual(sum(counts[1] for _, counts in finished), builds)
+
+    def check_damaged_stores(self, program, builds, results, programs):
+        """Checks that programs find no damage, and repair it."""
+        chance = random.Random(6)
+        copies = [os.path.join(self.scratch, f"damaged{number}") for number in range(programs)]
+        for copy in copies:
+            shutil.copytree(self.location, copy, symlinks=True)
+            for path in entries(copy):
+                damage(path, chance)
+        for expected in ((0, builds), (builds, 0)):
+            for number in range(0, programs, 2):
+                processes = [self.start(program, location=copy)
+                             for copy in copies[number:number + 2]]
+                for process in processes:
+                    self.assertEqual(self.finish(process), (results, expected))

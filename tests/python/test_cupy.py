@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the door to CuPy. NVRTC compiles without a GPU, to LTO IR, which CuPy does not load."""
+
+import os
+import unittest
+
+from door_test import DoorTest, entries, skip_without
+
+skip_without("cupy")
+
+# CuPy asks the device for its architecture, and loads what is not LTO IR.
+BUILD = """
+import hashlib, os, sys
+import kiln.cupy
+import cupy
+from cupy.cuda import compiler
+from cupy._core import core
+compiler._get_arch_for_options_for_nvrtc = lambda arch: (arch,)
+class Built(BaseException):
+    pass
+def raise_result(*arguments, compile=compiler._compile_module_with_cache, **options):
+    raise Built(compile(*arguments, to_ltoir=True, **options))
+compiler._compile_module_with_cache = raise_result
+def build(source, options=()):
+    try:
+        core.compile_with_cache(source, options, arch="90")
+    except Built as built:
+        return built.args[0]
+def function(number):
+    return 'extern "C" __device__ int f(int x) { return x + %d; }' % number
+"""
+INSTALL = BUILD + """
+if not kiln.cupy.install():
+    sys.exit(kiln.cupy.door.reason)
+"""
+COUNTS = """
+print(kiln.cupy.door.hits, kiln.cupy.door.builds)
+"""
+FUNCTIONS = """
+for number in range(3):
+    print(hashlib.sha256(build(function(number))).hexdigest())
+"""
+PROGRAM = INSTALL + FUNCTIONS + COUNTS
+
+DAMAGE = INSTALL + """
+import random
+sys.path.insert(0, sys.argv[1])
+from door_test import damage, entries
+chance = random.Random(4)
+folder = os.path.expanduser("~/.cupy/kernel_cache")
+expected = build(function(0))
+(path,) = entries(os.environ["KILN_DIR"])
+for turn in range(int(sys.argv[2])):
+    hits, builds = kiln.cupy.door.hits, kiln.cupy.door.builds
+    damage(path, chance)
+    for has_hit in (0, 1):
+        for name in os.listdir(folder):
+            os.remove(os.path.join(folder, name))
+        # NVRTC yields different bytes at each compilation, since CuPy gives it a new folder.
+        result = build(function(0))
+        assert result == expected if has_hit else len(result) == len(expected), turn
+        expected = result
+        assert (kiln.cupy.door.hits, kiln.cupy.door.builds) == (hits + has_hit, builds + 1), turn
+""" + COUNTS
+
+# What a program may include, and with which options.
+CASES = INSTALL + """
+def is_cached(text="", options=()):
+    builds = kiln.cupy.door.builds
+    try:
+        build(text + "\\n" + function(7), options)
+    except compiler.CompileException:
+        pass
+    return kiln.cupy.door.builds > builds
+folder = os.path.expanduser("~")
+with open(folder + "/mine.h", "w") as file:
+    file.write("#define MINE 1\\n")
+assert is_cached("// 1")
+assert is_cached("#include <cupy/complex.cuh>")
+assert is_cached('#include "cupy/complex.cuh"')
+assert is_cached(options=("-DTHREE=3",))
+assert not is_cached("// 2", ("-I" + folder,))
+assert not is_cached("// 3", ("-I", folder))
+assert not is_cached("// 4", ("--include-path=" + folder,))
+assert not is_cached("// 5", ("-include", folder + "/mine.h"))
+assert not is_cached("// 6", ("--pre-include=" + folder + "/mine.h",))
+assert not is_cached('#include "mine.h"', ("-I" + folder,))
+assert not is_cached('#include "%s/mine.h"' % folder)
+assert not is_cached("#include <%s/mine.h>" % folder)
+assert not is_cached("#include <cupy/../../../mine.h>")
+assert not is_cached('#inc\\\\\\nlude "%s/mine.h"' % folder)
+assert not is_cached('# /**/ include "%s/mine.h"' % folder)
+assert not is_cached("const char *date() { return __DATE__; }")
+assert not is_cached("// 7", ("--device-c",))
+assert not is_cached("// 8", ("-rdc=true",))
+os.environ["NVRTC_APPEND_FLAGS"] = "-DX"
+assert not is_cached("// 9")
+""" + COUNTS
+
+
+class CupyTest(DoorTest):
+    def test_cold_and_warm(self):
+        results, counts = self.run_program(PROGRAM)
+        self.assertEqual(counts, (0, 3))
+        self.assertEqual(self.run_program(PROGRAM), (results, (3, 0)))
+
+    def test_damage(self):
+        self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "20")
+
+    def test_what_passes_through(self):
+        self.run_program(CASES)
+
+
+class CupyLongTest(DoorTest):
+    def test_processes_at_once(self):
+        self.check_processes_at_once(PROGRAM, 3)
+        self.assertEqual(len(entries(self.location)), 3)
+
+    def test_damage(self):
+        self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "200")
+
+    def test_damage_between_programs(self):
+        self.run_program(PROGRAM)
+        sizes = PROGRAM.replace("hashlib.sha256(build(function(number))).hexdigest()",
+                                "len(build(function(number)))")
+        results, _ = self.run_program(sizes)
+        self.check_damaged_stores(sizes, 3, results, 5)
+
+
+if __name__ == "__main__":
+    unittest.main()
