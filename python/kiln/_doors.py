@@ -22,6 +22,7 @@ DOORS = (
     Door("triton", "kiln.triton", "triton", (3, 0), (3, 10)),
     Door("jax", "kiln.jax", "jax", (0, 10), (0, 13)),
     Door("cupy", "kiln.cupy", "cupy", (14,), (15,)),
+    Door("torch._inductor.compile_fx", "kiln.inductor", "torch", (2, 11), (2, 12)),
 )
 
 # What became of each framework that was imported: its module -> "active", "inactive", or what went

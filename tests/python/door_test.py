@@ -45,14 +45,14 @@ def entries(location):
 class DoorTest(PackageTest):
     """Programs print their results, and then what became of the requests."""
 
-    def start(self, program, *arguments, location=None, **environment):
+    def start(self, program, *arguments, location=None, warnings="error", **environment):
         home = os.path.join(self.scratch, f"home{len(os.listdir(self.scratch))}")
         os.makedirs(home)
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(("KILN_", "XDG_", "JAX_", "CUPY_", "TORCH", "CUDA_"))}
         kept.update(KILN_DIR=location or self.location, HOME=home, TMPDIR=home,
                     JAX_PLATFORMS="cpu", **environment)
-        return subprocess.Popen([sys.executable, "-W", "error", "-c", program, *arguments],
+        return subprocess.Popen([sys.executable, "-W", warnings, "-c", program, *arguments],
                                 env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def finish(self, process):
