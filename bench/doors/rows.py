@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rows.py ROW...: the programs that the bench of doors measures, one for each row. Prints a digest of
-the results of each row, and the seconds from the end of the imports to the results of all. Waits for
-the end of its input before it begins. Exits with 77 if a framework or a GPU is missing."""
+"""rows.py ROW...: the programs that the bench of doors measures, one for each row. Prints a digest
+of the results of each row, and the seconds from the end of the imports to the results of all. Waits
+for the end of its input before it begins. Exits with 77 if a framework or a GPU is missing."""
 
 import ctypes
 import hashlib

@@ -9,6 +9,7 @@ import hashlib
 import os
 import platform
 import threading
+import warnings
 
 import kiln
 
@@ -40,12 +41,12 @@ class Door:
             if self._store or self.reason is not None:
                 return self._store is not None
             try:
-                self._store = kiln.Store.from_environment()
+                self._store = _open_store()
                 if self._store:
                     hook()
                 else:
                     self.reason = "Kiln is turned off, or has no store"
-            except (kiln.Error, Unknown) as error:
+            except (kiln.Error, Unknown, ImportError) as error:
                 self._store, self.reason = None, str(error)
             return self._store is not None
 
@@ -90,6 +91,13 @@ class Door:
 
 class Unknown(Exception):
     """A framework is of a version that is not known."""
+
+
+def _open_store():
+    with warnings.catch_warnings():
+        # `kiln doctor` reports wrong values; a program does not expect warnings.
+        warnings.simplefilter("ignore")
+        return kiln.Store.from_environment()
 
 
 def _key_variables():

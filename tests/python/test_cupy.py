@@ -105,7 +105,7 @@ class CupyTest(DoorTest):
         self.assertEqual(self.run_program(PROGRAM), (results, (3, 0)))
 
     def test_damage(self):
-        self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "20")
+        self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "10")
 
     def test_what_passes_through(self):
         self.run_program(CASES)

@@ -95,7 +95,7 @@ class JaxTest(DoorTest):
         self.assertEqual(self.run_program(PROGRAM), (plain, (builds, 0)))
 
     def test_damage(self):
-        self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "30")
+        self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "10")
 
     def test_what_is_not_known_passes_through(self):
         program = """
