@@ -64,14 +64,21 @@ class Door:
         if entry is None:
             return None
         self.hits += 1
+        self._count(hits_store=1, saved_ns=entry.build_ns)
         return bytes(entry.payload)
 
     def put(self, key, payload, name, device="", tool=None, build_ns=0):
         """Publishes a result that was built."""
         self.builds += 1
+        self._count(builds=1, build_ns=build_ns)
         with contextlib.suppress(kiln.Error):
             self._store.put(kiln.Entry(key, payload, name=name, device=device, tool=tool,
                                        build_ns=build_ns))
+
+    def _count(self, **counters):
+        """Adds to the counters that `kiln stats` and `kiln run --summary` show."""
+        with contextlib.suppress(kiln.Error):
+            self._store.count(**counters)
 
     def has(self, key):
         """Returns whether the store seems to have an entry, which may be damaged."""
