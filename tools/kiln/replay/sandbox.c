@@ -59,10 +59,30 @@ typedef struct taken_trees {
     size_t count, capacity;
 } taken_trees;
 
+/* glibc has functions for these system calls since 2.36. */
+
+static int clone_tree(const char *path)
+{
+    return (int)syscall(SYS_open_tree, AT_FDCWD, path,
+                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+}
+
+static bool make_readonly(int tree)
+{
+    struct mount_attr readonly = {.attr_set = MOUNT_ATTR_RDONLY};
+    return syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &readonly,
+                   sizeof readonly) == 0;
+}
+
+static bool attach_tree(int tree, const char *path)
+{
+    return syscall(SYS_move_mount, tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) == 0;
+}
+
 /* Takes what is mounted at a path and below it. If nothing is there, does nothing. */
 static void take(taken_trees *trees, const char *path)
 {
-    const int tree = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    const int tree = clone_tree(path);
     if (tree >= 0) {
         trees->items =
             array_grown(trees->items, trees->count, &trees->capacity, sizeof *trees->items);
@@ -113,11 +133,9 @@ static bool make_place(const char *path, bool is_folder)
 /* Mounts a tree, which can't be written to any more. */
 static bool mount_tree(int tree, const char *path)
 {
-    struct mount_attr readonly = {.attr_set = MOUNT_ATTR_RDONLY};
     struct stat status;
     return fstat(tree, &status) == 0 && make_place(path, S_ISDIR(status.st_mode)) &&
-           mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &readonly, sizeof readonly) == 0 &&
-           move_mount(tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) == 0;
+           make_readonly(tree) && attach_tree(tree, path);
 }
 
 /* Mounts the trees below the new root. */
