@@ -12,6 +12,7 @@ python3 bench/doors/doors.py is enough."""
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -46,6 +47,7 @@ class Row:
         self.name = name
         self.command = [python, str(Path(__file__).with_name("rows.py")), *names]
         self.scratch = scratch
+        self.folders = scratch.folder() + "/folders"
         self.results = None
 
     def start(self, own, store):
@@ -54,9 +56,11 @@ class Row:
         os.makedirs(own + "/tmp", exist_ok=True)
         # The packages of the user must be found in their real home.
         variables = plain | {"HOME": own, "TMPDIR": own + "/tmp", "PYTHONUSERBASE":
-                             os.environ.get("PYTHONUSERBASE", os.path.expanduser("~/.local"))}
+                             os.environ.get("PYTHONUSERBASE", os.path.expanduser("~/.local")),
+                             # Otherwise each rank would take most of the GPU's memory.
+                             "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         if store:
-            variables["KILN_DIR"] = store
+            variables |= {"KILN_DIR": store, "KILN_FOLDERS": self.folders}
         else:
             variables |= {"JAX_COMPILATION_CACHE_DIR": own + "/jax",
                           "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
@@ -94,12 +98,18 @@ class Row:
             found.append(float(seconds.split()[1]))
         return found
 
+    def empty_folders(self):
+        """Empties what is at the same place in every container."""
+        shutil.rmtree(self.folders, ignore_errors=True)
+
     def run(self, own=None, store=None):
+        self.empty_folders()
         (seconds,) = self.finish([self.start(own or self.scratch.folder(), store)])
         return seconds
 
     def ranks(self):
         """Returns the seconds until eight processes have their results, and the builds and keys."""
+        self.empty_folders()
         own, store = self.scratch.folder(), self.scratch.folder()
         found = self.finish([self.start(f"{own}/{rank}", store) for rank in range(RANKS)])
         return max(found), counts(store)
