@@ -118,6 +118,37 @@ class Kept(FoldersTest):
             self.run_user()
             self.forget_folders()
 
+    def toolkit(self, name):
+        """Makes a CUDA toolkit the one that programs find. It is a part of the identity."""
+        self.environment["CUDA_HOME"] = os.path.join(self.scratch, name)
+
+    def test_not_shared_by_two_identities(self):
+        """The machine changes: what was made before must not be used, nor kept as if it were new."""
+        for name in ("first", "second"):
+            self.toolkit(name)
+            self.assertEqual(self.run_user(), COLD)
+            self.assertEqual(self.run_user(), WARM)
+        self.forget_folders()
+        self.toolkit("first")
+        self.assertEqual(self.run_user(), WARM)
+        self.toolkit("second")
+        self.assertEqual(self.run_user("more"), b"made 1, read 4\n")
+
+    def test_two_identities_at_once(self):
+        self.toolkit("first")
+        holder = subprocess.Popen([cli.KILN, "run", "--summary", USER, "hold"],
+                                  env=self.environment, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE)
+        self.wait_until(lambda: len(self.listed()) == 5)
+        before = self.list_text()
+        self.toolkit("second")
+        self.run_user("more")
+        time.sleep(2)  # so that the first program would keep the new file
+        self.assertEqual(self.list_text(), before)  # and there is no other list
+        holder.terminate()
+        holder.communicate(timeout=60)
+        self.assertEqual(self.run_user(), COLD)
+
     def test_listed_with_its_kind(self):
         self.run_user()
         self.assertEqual({(item["kind"], item["device"]) for item in self.listed()},
@@ -197,10 +228,10 @@ class Left(FoldersTest):
         self.assertEqual(self.listed(), [])
 
     def test_links_are_not_kept(self):
-        os.mkdir(self.place, 0o700)
-        os.mkdir(self.folder, 0o700)
-        os.symlink("/etc/passwd", os.path.join(self.folder, "link"))
         self.run_user()
+        os.symlink("/etc/passwd", os.path.join(self.folder, "link"))
+        self.run_user("more")
+        self.assertIn("file-4", self.list_text())
         self.assertNotIn("link", self.list_text())
 
 

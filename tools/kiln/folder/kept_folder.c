@@ -102,18 +102,33 @@ static void fill_if_empty(kept_folder *kept, kiln_store *store, snapshot_stop st
     file_list_free(&stored);
 }
 
-/* Empties a folder in which a killed program may have left a torn file, and one that is too large
- * to be kept. */
+/* Empties a folder in which a killed program may have left a torn file, one whose files were made
+ * for a different identity, and one that is too large to be kept. */
 static void empty_if_useless(kept_folder *kept, place_users users)
 {
     file_list present = {0};
     const bool is_sound = file_tree_scan(kept->folder, kept->cache, &present) &&
                           file_list_bytes(&present) <= kept->cache->max_bytes;
     file_list_free(&present);
-    if (users.is_doubtful || !is_sound) {
+    const bool has_identity = place_has_identity(kept->place, kept->cache, kept->key);
+    if (users.is_doubtful || !has_identity || !is_sound) {
         close(kept->folder);
         place_empty(kept->place, kept->cache);
         kept->folder = place_open_folder(kept->place, kept->cache);
+    }
+    if (!has_identity) {
+        place_set_identity(kept->place, kept->cache, kept->key);
+    }
+}
+
+/* A folder that is in use is used as it is. If it has a different identity, it will have files of
+ * two, and no program keeps it any more. */
+static void share(kept_folder *kept)
+{
+    if (place_has_identity(kept->place, kept->cache, kept->key)) {
+        place_read_known(kept->place, kept->cache, &kept->known);
+    } else {
+        place_set_identity(kept->place, kept->cache, NULL);
     }
 }
 
@@ -128,7 +143,7 @@ void kept_folder_open(kept_folder *kept, kiln_store *store, snapshot_stop stop)
         kept->key = identity_key(kept->cache, kept->path);
         const place_users users = place_survey(kept->place, kept->cache, false);
         if (users.is_used) {
-            place_read_known(kept->place, kept->cache, &kept->known);
+            share(kept);
         } else {
             empty_if_useless(kept, users);
         }
@@ -270,7 +285,8 @@ static kept_state keep_locked(kept_folder *kept, kiln_store *store, bool has_end
 {
     const place_users users = place_survey(kept->place, kept->cache, true);
     file_list list = {0};
-    if (users.is_doubtful || !file_tree_scan(kept->folder, kept->cache, &list)) {
+    if (users.is_doubtful || !place_has_identity(kept->place, kept->cache, kept->key) ||
+        !file_tree_scan(kept->folder, kept->cache, &list)) {
         return KEPT_REFUSED;
     }
     kept_state state = KEPT_REFUSED;

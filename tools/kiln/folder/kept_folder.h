@@ -34,8 +34,8 @@ typedef enum kept_state {
     KEPT_UNCHANGED, /* it was kept before */
     KEPT_NOW,
     KEPT_LATER,  /* the folder is being changed */
-    KEPT_REFUSED /* it cannot be kept: it is too large, the store refuses it, or a killed program
-                    may have torn a file */
+    KEPT_REFUSED /* it cannot be kept: it is too large, the store refuses it, a killed program may
+                    have torn a file, or programs of two identities have used it */
 } kept_state;
 
 /* Opens a folder, and fills it if it is empty and the store has a state of it. If that fails, the

@@ -171,6 +171,40 @@ void place_leave(int place, const folder_cache *cache)
     unlinkat(place, name, 0);
 }
 
+/* ---- identities ---- */
+
+bool place_has_identity(int place, const folder_cache *cache, const kiln_key *key)
+{
+    char name[NAME_SIZE], expected[KILN_DIGEST_TEXT_SIZE], found[KILN_DIGEST_TEXT_SIZE] = "";
+    snprintf(name, sizeof name, "%s.identity", cache->name);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_digest_format(&digest, expected);
+    const int file = openat(place, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    const bool is_read = file >= 0 && read(file, found, sizeof found) == sizeof found - 1;
+    if (file >= 0) {
+        close(file);
+    }
+    return is_read && memcmp(found, expected, sizeof found - 1) == 0;
+}
+
+void place_set_identity(int place, const folder_cache *cache, const kiln_key *key)
+{
+    char name[NAME_SIZE], text[KILN_DIGEST_TEXT_SIZE];
+    snprintf(name, sizeof name, "%s.identity", cache->name);
+    unlinkat(place, name, 0);
+    if (key == NULL) {
+        return;
+    }
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_digest_format(&digest, text);
+    const int file = openat(place, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        const ssize_t written = write(file, text, sizeof text - 1);
+        (void)written; /* a text that is cut is no identity */
+        close(file);
+    }
+}
+
 /* ---- known files ---- */
 
 void place_read_known(int place, const folder_cache *cache, file_list *ret_list)

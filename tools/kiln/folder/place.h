@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The place that has all folders of a user, at the same path in every container. Beside the folder
- * NAME are a lock, NAME.lock, a list of the files that were kept last, NAME.known, and a file
- * NAME.run-PID for each program that uses the folder. The process that looks after the program
+ * NAME are a lock, NAME.lock, a list of the files that were kept last, NAME.known, the identity for
+ * which the files were made, NAME.identity, and a file NAME.run-PID for each program that uses the
+ * folder. The process that looks after the program
  * holds a lock on that file, and removes it if the program has ended in an orderly way. If such a
  * file is there that nobody locks, a program was killed, and may have left a torn file.
  */
 #pragma once
 
 #include <stdbool.h>
+
+#include <kiln/key.h>
 
 #include "cache_table.h"
 #include "file_list.h"
@@ -41,6 +44,13 @@ place_users place_survey(int place, const folder_cache *cache, bool has_own);
 
 /* Empties a folder, and forgets programs that were killed. */
 void place_empty(int place, const folder_cache *cache);
+
+/* Returns whether all files of the folder were made for one identity, which is @key. */
+bool place_has_identity(int place, const folder_cache *cache, const kiln_key *key);
+
+/* Notes the identity for which the files of an empty folder will be made. NULL: they were made for
+ * several. If that fails, the folder has no identity. */
+void place_set_identity(int place, const folder_cache *cache, const kiln_key *key);
 
 /* Makes the caller's own file. Returns a descriptor, which locks it; -1 if that failed. */
 int place_enter(int place, const folder_cache *cache);
