@@ -178,7 +178,9 @@ class Left(FoldersTest):
 
     def test_variables(self):
         self.assertEqual(self.variables()["MY_CACHE"], self.folder)
-        self.assertEqual(self.variables()["NUMBA_CACHE_DIR"], os.path.join(self.place, "numba"))
+        self.assertEqual(self.variables()["TORCHINDUCTOR_CACHE_DIR"],
+                         os.path.join(self.place, "inductor"))
+        self.assertNotIn("NUMBA_CACHE_DIR", self.variables())
 
     def test_own_variable(self):
         self.environment["MY_CACHE"] = os.path.join(self.scratch, "own")
@@ -206,7 +208,7 @@ class Left(FoldersTest):
         folders = json.loads(subprocess.run([cli.KILN, "doctor", "--json"], env=self.environment,
                                             stdout=subprocess.PIPE).stdout)["folders"]
         self.assertEqual(folders["place"], self.place)
-        self.assertLessEqual({"inductor", "numba", "MY_CACHE"}, set(folders["kept"]))
+        self.assertLessEqual({"inductor", "MY_CACHE"}, set(folders["kept"]))
         self.assertIn("ninja", folders["left_out"]["flashinfer"])
         os.symlink(self.scratch, self.place)
         shown = subprocess.run([cli.KILN, "doctor"], env=self.environment, stdout=subprocess.PIPE)

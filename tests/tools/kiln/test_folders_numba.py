@@ -39,6 +39,7 @@ class NumbaProgram(cli.CliTest):
     def setUp(self):
         super().setUp()
         self.place = os.path.join(self.scratch, "folders")
+        self.environment["KILN_FOLDERS"] = self.place + ",NUMBA_CACHE_DIR"
         self.environment.pop("NUMBA_CACHE_DIR", None)
         self.program = os.path.join(self.scratch, "program.py")
         with open(self.program, "w") as file:
@@ -67,6 +68,23 @@ class Numba(NumbaProgram):
         self.assertEqual(self.compiled(), 2)
         self.forget_folders()
         self.assertEqual(self.compiled(), 0)
+
+    def test_left_out_by_default(self):
+        """A function of a different file, which numba has compiled in, is changed."""
+        self.environment["KILN_FOLDERS"] = self.place
+        self.environment["PYTHONPATH"] = self.scratch
+        with open(self.program, "w") as file:
+            file.write("import numba, other\n@numba.njit(cache=True)\ndef total(value):\n"
+                       "    return other.add(value)\nprint(total(1))\n")
+        for number in (1, 2):
+            with open(os.path.join(self.scratch, "other.py"), "w") as file:
+                file.write(f"import numba\n@numba.njit\ndef add(value):\n"
+                           f"    return value + {number}\n")
+            result = subprocess.run(self.command(), env=self.environment, stdout=subprocess.PIPE,
+                                    check=True)
+            self.assertEqual(int(result.stdout), 1 + number)
+            self.forget_folders()
+            shutil.rmtree(os.path.join(self.scratch, "__pycache__"), ignore_errors=True)
 
 
 @unittest.skipUnless(importlib.util.find_spec("numba"), "numba is not installed")

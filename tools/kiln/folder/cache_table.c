@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cache_table.h"
 
-#define MIB ((uint64_t)1 << 20)
 #define GIB ((uint64_t)1 << 30)
 #define NVIDIA "/proc/driver/nvidia/version"
 
@@ -45,10 +44,8 @@ const folder_cache folder_caches[] = {
         .name = "warp",
         .variables = {"WARP_CACHE_PATH"},
         .default_place = "~/.cache/warp/VERSION",
-        .update = FOLDER_AS_A_WHOLE,
-        .identity = IDENTITY_PATH | IDENTITY_HOST | IDENTITY_NVIDIA,
-        .triggers = "warp.so",
-        .max_bytes = GIB,
+        .update = FOLDER_LEFT_OUT,
+        .why = "no name of a file depends on Warp's version: only the default folder has it",
     },
     {
         .name = "cute-dsl",
@@ -85,11 +82,9 @@ const folder_cache folder_caches[] = {
         .name = "numba",
         .variables = {"NUMBA_CACHE_DIR"},
         .default_place = "__pycache__ beside the source",
-        .update = FOLDER_AS_A_WHOLE,
-        .identity = IDENTITY_PATH | IDENTITY_HOST | IDENTITY_NVIDIA,
-        .triggers = "libllvmlite.so",
-        .left_out = {"tmp*", "*.tmp*"},
-        .max_bytes = 256 * MIB,
+        .update = FOLDER_LEFT_OUT,
+        .why = "numba compares the time and size of one source file, not the functions in other "
+               "files that it has compiled in",
     },
     {
         .name = "miopen",
