@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -149,6 +150,15 @@ class Kept(FoldersTest):
         holder.communicate(timeout=60)
         self.assertEqual(self.run_user(), COLD)
 
+    def test_without_child_signals(self):
+        """A process that ignores SIGCHLD gets no status of its children."""
+        process = subprocess.Popen(
+            [cli.KILN, "run", "--summary", USER], env=self.environment, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(process.communicate(timeout=60)[0], COLD)
+        self.forget_folders()
+        self.assertEqual(self.run_user(), WARM)
+
     def test_listed_with_its_kind(self):
         self.run_user()
         self.assertEqual({(item["kind"], item["device"]) for item in self.listed()},
@@ -238,6 +248,36 @@ class Left(FoldersTest):
 
 
 class Torn(FoldersTest):
+    def helpers(self):
+        """Returns the processes that look after folders of this test."""
+        place = ("KILN_FOLDERS=" + self.place).encode()
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/comm") as comm, open(f"/proc/{name}/environ", "rb") as file:
+                    if comm.read() == "kiln folders\n" and place in file.read():
+                        found.append(int(name))
+            except OSError:
+                pass  # it has ended
+        return found
+
+    def test_killed_helper(self):
+        """The program ends as it would without the helper, and its folder is not believed."""
+        process = subprocess.Popen(
+            [cli.KILN, "run", "--summary", "sh", "-c", USER + "; echo; read line; exit 7"],
+            env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        process.stdout.readline()
+        process.stdout.readline()
+        helper, = self.helpers()
+        os.kill(helper, signal.SIGKILL)
+        self.wait_until(lambda: not self.helpers())
+        process.communicate(b"\n", timeout=60)
+        self.assertEqual(process.returncode, 7)
+        self.assertEqual(len(self.runs()), 1)
+        shutil.rmtree(self.cache)
+        self.assertEqual(self.run_user(), COLD)
+
     def test_killed_program(self):
         self.run_user()
         with self.assertRaises(AssertionError):  # the signal also ends the tool

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,8 +130,11 @@ static bool start_helper(folder_run *run, bool is_awaited)
         order->program_handle >= 0 && order->requests >= 0 && make_pipe(1, &order->ready, &ready) &&
         (!is_awaited ||
          (make_pipe(0, &order->end, &run->end) && make_pipe(1, &order->report, &run->report)));
-    const bool waits = is_started && set_variables(order);
     is_started = is_started && helper_start(order);
+    const bool waits = is_started && set_variables(order);
+    if (!is_started) {
+        unlink(order->socket_path);
+    }
     const int of_helper[] = {order->program_handle, order->requests, order->ready, order->end,
                              order->report};
     for (size_t i = 0; i < sizeof of_helper / sizeof of_helper[0]; i++) {
@@ -195,6 +199,7 @@ void folder_run_end(folder_run *run, bool is_orderly)
         return;
     }
     const char word = HELPER_ORDERLY;
+    signal(SIGPIPE, SIG_IGN);
     const ssize_t written = is_orderly ? write(run->end, &word, 1) : 0;
     (void)written; /* if the helper has ended, there is nothing to tell it */
     close(run->end);

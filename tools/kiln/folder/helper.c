@@ -310,12 +310,16 @@ static _Noreturn void run(const helper_order *order)
 
 bool helper_start(const helper_order *order)
 {
+    int status = 0;
     const pid_t between = fork();
     if (between == 0) {
-        if (fork() == 0) {
+        const pid_t made = fork();
+        if (made == 0) {
             run(order);
         }
-        _exit(0);
+        _exit(made > 0 ? 0 : 1);
     }
-    return between > 0 && waitpid(between, NULL, 0) == between;
+    /* If this process has inherited that SIGCHLD is ignored, there is no status to wait for, and
+     * the helper counts as started. */
+    return between > 0 && (waitpid(between, &status, 0) == between ? status == 0 : errno == ECHILD);
 }
