@@ -50,6 +50,19 @@ class FoldersTest(cli.CliTest):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
 
+    def helpers(self):
+        """Returns the processes that look after folders of this test."""
+        place = ("KILN_FOLDERS=" + self.place).encode()
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/comm") as comm, open(f"/proc/{name}/environ", "rb") as file:
+                    if comm.read() == "kiln folders\n" and place in file.read():
+                        found.append(int(name))
+            except OSError:
+                pass  # it has ended
+        return found
+
     def runs(self):
         return glob.glob(self.folder + ".run-*")
 
@@ -248,19 +261,6 @@ class Left(FoldersTest):
 
 
 class Torn(FoldersTest):
-    def helpers(self):
-        """Returns the processes that look after folders of this test."""
-        place = ("KILN_FOLDERS=" + self.place).encode()
-        found = []
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{name}/comm") as comm, open(f"/proc/{name}/environ", "rb") as file:
-                    if comm.read() == "kiln folders\n" and place in file.read():
-                        found.append(int(name))
-            except OSError:
-                pass  # it has ended
-        return found
-
     def test_killed_helper(self):
         """The program ends as it would without the helper, and its folder is not believed."""
         process = subprocess.Popen(
@@ -298,6 +298,45 @@ class Torn(FoldersTest):
         self.assertNotIn("file-4", self.list_text())
         holder.terminate()
         holder.communicate(timeout=60)
+
+
+class Asked(FoldersTest):
+    """A folder for which a program asks when it loads a library."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment["KILN_FOLDERS"] = self.place
+        self.environment.pop("TORCHINDUCTOR_CACHE_DIR", None)
+        self.folder = os.path.join(self.place, "inductor")
+
+    def program(self, rest):
+        """Returns a program that writes a file, and then continues with @rest."""
+        return [sys.executable, "-c",
+                "import ctypes, os, signal, subprocess, sys, time\n"
+                f"ctypes.CDLL({os.path.join(SUPPORT, 'libtorch_cpu.so')!r})\n"
+                "folder = os.environ['TORCHINDUCTOR_CACHE_DIR']\n"
+                "print(sorted(os.listdir(folder)), flush=True)\n"
+                "write = lambda name: open(os.path.join(folder, name), 'w').write(name)\n"
+                "write('whole')\n" + rest]
+
+    def test_filled(self):
+        for expected in (b"[]\n", b"['whole']\n"):
+            result = self.kiln("run", "--summary", *self.program(""))
+            self.assertEqual(result.stdout, expected)
+            self.forget_folders()
+
+    def test_killed_child_that_nobody_waits_for(self):
+        child = self.program("write('torn'); os.kill(os.getpid(), signal.SIGKILL)")
+        parent = self.program(f"child = subprocess.Popen({child!r})\nsys.stdin.read()")
+        process = subprocess.Popen([cli.KILN, "run", *parent], env=self.environment,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.wait_until(lambda: os.path.exists(os.path.join(self.folder, "torn")))
+        time.sleep(3)
+        self.assertNotIn("torn", "".join(self.list_text() for _ in self.listed()[:1]))
+        process.communicate(timeout=60)
+        self.wait_until(lambda: not self.helpers())
+        self.forget_folders()
+        self.assertNotIn(b"torn", self.kiln("run", "--summary", *self.program("")).stdout)
 
 
 class Damaged(FoldersTest):

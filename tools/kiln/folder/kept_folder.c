@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kept_folder.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -159,18 +158,34 @@ void kept_folder_open(kept_folder *kept, kiln_store *store, snapshot_stop stop)
 
 /* ---- users ---- */
 
+/* Returns whether a process has ended, even if its parent has not asked for its status. */
+static bool is_gone(const folder_user *user)
+{
+    struct pollfd end = {.fd = user->handle, .events = POLLIN};
+    return user->handle < 0 || poll(&end, 1, 0) > 0;
+}
+
+/* A user that has ended stays, even if a new process has its number. */
 void kept_folder_add_user(kept_folder *kept, pid_t user)
 {
-    kept_folder_remove_user(kept, user);
+    for (size_t i = 0; i < kept->user_count; i++) {
+        if (kept->users[i].process == user && !is_gone(&kept->users[i])) {
+            return;
+        }
+    }
     kept->users =
         array_grown(kept->users, kept->user_count, &kept->user_capacity, sizeof *kept->users);
-    kept->users[kept->user_count++] = user;
+    kept->users[kept->user_count++] =
+        (folder_user){.process = user, .handle = (int)syscall(SYS_pidfd_open, user, 0)};
 }
 
 void kept_folder_remove_user(kept_folder *kept, pid_t user)
 {
     for (size_t i = 0; i < kept->user_count; i++) {
-        if (kept->users[i] == user) {
+        if (kept->users[i].process == user) {
+            if (kept->users[i].handle >= 0) {
+                close(kept->users[i].handle);
+            }
             kept->users[i] = kept->users[--kept->user_count];
             return;
         }
@@ -180,7 +195,7 @@ void kept_folder_remove_user(kept_folder *kept, pid_t user)
 bool kept_folder_lost_user(const kept_folder *kept)
 {
     for (size_t i = 0; i < kept->user_count; i++) {
-        if (kill(kept->users[i], 0) != 0 && errno == ESRCH) {
+        if (is_gone(&kept->users[i])) {
             return true;
         }
     }

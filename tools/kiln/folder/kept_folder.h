@@ -12,6 +12,12 @@
 #include "cache_table.h"
 #include "snapshot.h"
 
+/* A process that has asked for a folder, and has not announced that it ends. */
+typedef struct folder_user {
+    pid_t process;
+    int handle; /* its pidfd; -1: it had ended, or is not known in this namespace */
+} folder_user;
+
 typedef struct kept_folder {
     const folder_cache *cache;
     char *path;
@@ -24,8 +30,7 @@ typedef struct kept_folder {
     bool forgets_stored; /* the list in the store could not be used, and is not merged with */
     uint64_t files_filled, files_kept;
 
-    /* The processes that have asked for the folder, and have not announced that they end. */
-    pid_t *users;
+    folder_user *users;
     size_t user_count, user_capacity;
 } kept_folder;
 
