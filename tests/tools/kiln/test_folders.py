@@ -119,6 +119,13 @@ class Kept(FoldersTest):
         self.forget_folders()
         self.assertEqual(self.run_user("more"), b"made 0, read 5\n")
 
+    def test_kept_in_a_store_that_is_new(self):
+        self.run_user()
+        shutil.rmtree(self.cache)
+        self.assertEqual(self.run_user(), WARM)
+        self.forget_folders()
+        self.assertEqual(self.run_user(), WARM)
+
     def test_eight_at_once(self):
         for expected in (None, WARM):
             processes = [subprocess.Popen([cli.KILN, "run", "--summary", USER], stderr=subprocess.PIPE,

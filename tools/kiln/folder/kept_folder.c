@@ -84,6 +84,17 @@ static bool fill(kept_folder *kept, kiln_store *store, const file_list *list, sn
     return false;
 }
 
+/* Reads the state that was kept last. If the store has no state, because it is a different store or
+ * has made room, nothing is known, so everything is kept again. */
+static void read_known(kept_folder *kept, kiln_store *store)
+{
+    file_list stored = {0};
+    if (snapshot_read(store, kept->key, kept->cache, &stored)) {
+        place_read_known(kept->place, kept->cache, &kept->known);
+        file_list_free(&stored);
+    }
+}
+
 static void fill_if_empty(kept_folder *kept, kiln_store *store, snapshot_stop stop)
 {
     file_list present = {0}, stored = {0};
@@ -91,7 +102,7 @@ static void fill_if_empty(kept_folder *kept, kiln_store *store, snapshot_stop st
         return;
     }
     if (present.count > 0) {
-        place_read_known(kept->place, kept->cache, &kept->known);
+        read_known(kept, store);
     } else if (snapshot_read(store, kept->key, kept->cache, &stored)) {
         kept->forgets_stored = !fill(kept, store, &stored, stop);
     } else {
@@ -122,10 +133,10 @@ static void empty_if_useless(kept_folder *kept, place_users users)
 
 /* A folder that is in use is used as it is. If it has a different identity, it will have files of
  * two, and no program keeps it any more. */
-static void share(kept_folder *kept)
+static void share(kept_folder *kept, kiln_store *store)
 {
     if (place_has_identity(kept->place, kept->cache, kept->key)) {
-        place_read_known(kept->place, kept->cache, &kept->known);
+        read_known(kept, store);
     } else {
         place_set_identity(kept->place, kept->cache, NULL);
     }
@@ -142,7 +153,7 @@ void kept_folder_open(kept_folder *kept, kiln_store *store, snapshot_stop stop)
         kept->key = identity_key(kept->cache, kept->path);
         const place_users users = place_survey(kept->place, kept->cache, false);
         if (users.is_used) {
-            share(kept);
+            share(kept, store);
         } else {
             empty_if_useless(kept, users);
         }
@@ -226,10 +237,11 @@ static bool is_quiet(const file_list *list, int64_t quiet_ns)
     return true;
 }
 
-/* Adds the files of the stored list that the known state does not have, as far as the cache's size
- * allows. Their contents may have been removed from the store; the folder is then not filled, and
- * the next state is not merged with this one. */
-static void merge_stored(const kept_folder *kept, kiln_store *store, file_list *list)
+/* Adds to a copy of the list @own the files of the stored list that it does not have, as far as the
+ * cache's size allows. Their contents may have been removed from the store; the folder is then not
+ * filled, and the next state is not merged with this one. */
+static void merge_stored(const kept_folder *kept, kiln_store *store, const file_list *own,
+                         file_list *list)
 {
     file_list stored = {0};
     if (kept->cache->update != FOLDER_MERGED || kept->forgets_stored ||
@@ -239,7 +251,7 @@ static void merge_stored(const kept_folder *kept, kiln_store *store, file_list *
     uint64_t bytes = file_list_bytes(list);
     for (size_t i = 0; i < stored.count && list->count < FILE_LIST_MAX; i++) {
         listed_file *file = &stored.files[i];
-        if (file_list_find(&kept->known, file->path) == NULL &&
+        if (file_list_find(own, file->path) == NULL &&
             file->size <= kept->cache->max_bytes - bytes) {
             bytes += file->size;
             file_list_add(list, *file);
@@ -281,16 +293,17 @@ static kept_state keep_state(kept_folder *kept, kiln_store *store, file_list lis
         file_list_free(&list);
         return status == KILN_OK || status == KILN_BUSY ? KEPT_LATER : KEPT_REFUSED;
     }
-    file_list_free(&kept->known);
-    kept->known = list;
-    place_write_known(kept->place, kept->cache, &kept->known);
-    file_list merged = copy_of(&kept->known);
-    merge_stored(kept, store, &merged);
+    file_list merged = copy_of(&list);
+    merge_stored(kept, store, &list, &merged);
     status = snapshot_put_list(store, kept->key, kept->cache, &merged);
     file_list_free(&merged);
     if (status != KILN_OK) {
+        file_list_free(&list);
         return KEPT_REFUSED;
     }
+    file_list_free(&kept->known);
+    kept->known = list;
+    place_write_known(kept->place, kept->cache, &kept->known);
     kept->files_kept += count;
     return KEPT_NOW;
 }
