@@ -170,6 +170,12 @@ class Kept(FoldersTest):
         holder.communicate(timeout=60)
         self.assertEqual(self.run_user(), COLD)
 
+    def test_without_standard_descriptors(self):
+        command = '"$0" run --summary "$1" more <&- >&- 2>&-'
+        subprocess.run(["sh", "-c", command, cli.KILN, USER], env=self.environment, timeout=60,
+                       check=True)
+        self.assertIn("file-4", self.list_text())
+
     def test_without_child_signals(self):
         """A process that ignores SIGCHLD gets no status of its children."""
         process = subprocess.Popen(

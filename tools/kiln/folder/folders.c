@@ -152,11 +152,25 @@ static bool start_helper(folder_run *run, bool is_awaited)
     return is_started;
 }
 
+/* If this process was started without standard descriptors, makes the helper's descriptors others
+ * than these, which the helper replaces. The program is started without them, too. */
+static void occupy_standard_descriptors(void)
+{
+    int opened;
+    do {
+        opened = open("/dev/null", O_RDWR | O_CLOEXEC);
+    } while (opened >= 0 && opened <= STDERR_FILENO);
+    if (opened >= 0) {
+        close(opened);
+    }
+}
+
 folder_run *folder_run_start(bool is_watched, bool is_awaited)
 {
     folder_run *run = must(calloc(1, sizeof *run));
     run->setting = folder_setting_read();
     run->end = run->report = -1;
+    occupy_standard_descriptors();
     run->order =
         (helper_order){.program_handle = -1, .requests = -1, .ready = -1, .end = -1, .report = -1};
     run->order.socket_path = text_of("%s/ask-%d", run->setting.place, (int)getpid());
