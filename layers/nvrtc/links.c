@@ -49,6 +49,10 @@ struct link_record {
     size_t count;
     size_t given; /* the number of inputs that nvJitLink has; 0 as long as inputs are deferred */
 
+    /* The program has added a file. It may change or remove the file at any time, so nvJitLink must
+     * read it at once, and no input is deferred any more. */
+    bool has_file;
+
     kiln_key *linked;           /* of a link of the inputs so far */
     kiln_entry *entry;          /* the store's entry of that link; NULL: none */
     kilni_stored_result result; /* in the entry */
@@ -480,6 +484,7 @@ static kiln_status append_input(link_record *record, const link_input *input)
                                      .data = input->is_file ? NULL : malloc(input->size),
                                      .size = input->size}};
     kiln_key_release(&record->linked);
+    kiln_entry_release(&record->entry);
     kiln_status status = KILN_E_NO_MEMORY;
     if ((added->input.name || !input->name) && (added->input.data || input->is_file)) {
         if (!input->is_file) {
@@ -530,11 +535,17 @@ bool link_add(link_record *record, const link_input *input, int *ret_result)
     }
     const bool is_usable = input->is_file ? input->name != NULL : input->data && input->size > 0;
     if (!is_usable || append_input(record, input) != KILN_OK) {
-        link_give_up(record, is_usable ? "no memory for an input" : "an input is empty");
+        link_give_up(record, !is_usable       ? "an input is empty"
+                             : input->is_file ? "a file cannot be read"
+                                              : "no memory for an input");
         return false;
     }
-    const bool is_deferred =
-        record->given == 0 && (is_accepted(record) || take_lease(record, is_accepted));
+    record->has_file |= input->is_file;
+    if (record->has_file) {
+        kiln_key_release(&record->inputs[record->count - 1].accepted);
+    }
+    const bool is_deferred = record->given == 0 && !record->has_file &&
+                             (is_accepted(record) || take_lease(record, is_accepted));
     *ret_result = is_deferred ? KILNI_NVJITLINK_SUCCESS : give_all(record);
     return true;
 }
@@ -706,8 +717,9 @@ bool link_complete(link_record *record, int *ret_result)
         link_give_up(record, "nothing is linked");
         return false;
     }
+    const bool may_be_found = record->given == 0 || (record->has_file && !record->lease);
     const bool is_found =
-        record->given == 0 && (record->entry || take_lease(record, find_linked)) && load(record);
+        may_be_found && (record->entry || take_lease(record, find_linked)) && load(record);
     *ret_result = is_found ? KILNI_NVJITLINK_SUCCESS : build(record);
     return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/nvjitlink/link_key.h"
 
+#include <limits.h>
 #include <sodium.h>
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@
 #include "device/floating_point.h"
 #include "device/loaded_libraries.h"
 #include "device/variables.h"
+#include "device/watch/path_lookup.h"
 #include "key/builder.h"
 
 enum { DIGEST_SIZE = 32 };
@@ -106,8 +108,15 @@ kiln_status kilni_nvjitlink_key_add_data(kiln_key_builder *key, int kind, const 
 
 kiln_status kilni_nvjitlink_key_add_file(kiln_key_builder *key, int kind, const char *path)
 {
+    char target[PATH_MAX];
+    kilni_path_facts facts;
+    const kiln_status status =
+        kilni_path_look_up(KILNI_LOOKUP_CONTENT, path, NULL, NULL, &facts, target);
     kiln_key_builder_add_number(key, "input.kind", (uint64_t)(int64_t)kind);
-    return kiln_key_builder_add_text(key, "input.file", path);
+    if (status == KILN_OK && facts.what == KILN_FOUND_FILE) {
+        kiln_key_builder_add(key, "input", facts.digest, sizeof facts.digest);
+    }
+    return status == KILN_OK ? kiln_key_builder_add_text(key, "input.file", path) : status;
 }
 
 static kiln_status finish_accepted(const kiln_key *linked, kiln_key **ret_accepted)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The key of a link: what affects its result, except the contents of files that nvJitLink reads.
+ * The key of a link: what affects its result, except the contents of further files that nvJitLink
+ * reads.
  */
 #pragma once
 
@@ -21,7 +22,8 @@ kiln_status kilni_nvjitlink_key_begin(kilni_nvjitlink_version_fn *version, const
                                       const char *const *more, kiln_key_builder **ret_key,
                                       kiln_error *error);
 
-/* Appends an input. @name may be NULL. The key has a digest of the data. */
+/* Appends an input. @name may be NULL. The key has a digest of the data, or of the content that the
+ * file has now, if it exists. */
 kiln_status kilni_nvjitlink_key_add_data(kiln_key_builder *key, int kind, const void *data,
                                          size_t size, const char *name);
 kiln_status kilni_nvjitlink_key_add_file(kiln_key_builder *key, int kind, const char *path);

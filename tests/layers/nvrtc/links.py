@@ -3,7 +3,7 @@
 """links.py LIBRARY [RELEASE=NAME] [wait=FILE] LINK…: links with nvJitLink, and prints what each call
 returned and a digest of each output. A link consists of options and inputs, separated by blanks; an
 input is KIND:PATH for a file that the program reads itself, and @KIND:PATH for one that nvJitLink
-reads. Further words: "early" asks for the log before the link is complete, "again" completes it
+reads. "move=FROM=TO" renames a file at that time. Further words: "early" asks for the log before the link is complete, "again" completes it
 twice, "none" does not complete it, "other" asks for the outputs through plain names."""
 
 import ctypes
@@ -46,6 +46,8 @@ class Linker:
             return
         names = []  # nvJitLink uses them until the link is destroyed
         for word in words:
+            if word.startswith("move="):
+                os.replace(*word.split("=")[1:])
             kind, colon, path = word.lstrip("@").partition(":")
             if not colon:
                 continue

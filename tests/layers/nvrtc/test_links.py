@@ -176,6 +176,21 @@ class Links(unittest.TestCase):
 
     # ---- what is not kept ----
 
+    def test_files_that_change_before_the_link_is_complete(self):
+        """nvJitLink reads a file when it is added. The store has a link of the first input."""
+        path = f"{self.scratch}/kernel.ptx"
+        other = self.file("other.ptx", self.function_text("40400000"))
+        begin = f"-arch=sm_90 @{self.kernel}"
+        self.run_links(f"{begin} {self.function}", expect=["built"])
+        for rest in (f"move={path}={path}.old {PTX}:{other}", f"move={other}={path} {self.function}",
+                     f"move={other}={path} @{self.kernel}"):
+            outputs = []
+            for kiln in (False, True):
+                self.file("kernel.ptx", KERNEL)
+                self.file("other.ptx", self.function_text("40400000"))
+                outputs.append(self.run_links(f"{begin} {rest}", kiln=kiln))
+            self.assertEqual(*outputs)
+
     def test_failures(self):
         bad = f"{PTX}:" + self.file("bad.ptx", "this is no PTX")
         links = [f"-arch=sm_90 {bad}", f"-arch=sm_90 {self.kernel}", "-arch=sm_90",
