@@ -59,6 +59,7 @@ struct link_record {
     kilni_nvrtc_outputs outputs;
 
     kiln_lease *lease;
+    bool is_counted;    /* in held_leases, until the link is complete, or given up */
     kilni_reads *reads; /* what nvJitLink has read; NULL: nothing, or memory ran out */
     kilni_folds *folds;
     uint64_t build_ns, wait_ns; /* spent in nvJitLink, and on waiting for other processes */
@@ -83,10 +84,12 @@ void links_unlock(void)
 
 /* ---- records ---- */
 
+/* The lease is no longer here if the writer releases it. */
 static void release_lease(link_record *record)
 {
+    held_leases -= record->is_counted && held_leases > 0 ? 1 : 0;
+    record->is_counted = false;
     if (record->lease) {
-        held_leases -= held_leases > 0 ? 1 : 0;
         kiln_lease_release(&record->lease);
     }
 }
@@ -412,7 +415,10 @@ static bool take_lease(link_record *record, bool (*look)(link_record *record))
     if (is_found) {
         kiln_lease_release(&record->lease);
     }
-    held_leases += record->lease ? 1 : 0;
+    if (record->lease && !record->is_counted) {
+        record->is_counted = true;
+        held_leases++;
+    }
     return is_found;
 }
 

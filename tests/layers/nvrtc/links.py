@@ -3,7 +3,8 @@
 """links.py LIBRARY [RELEASE=NAME] [wait=FILE] LINK…: links with nvJitLink, and prints what each call
 returned and a digest of each output. A link consists of options and inputs, separated by blanks; an
 input is KIND:PATH for a file that the program reads itself, and @KIND:PATH for one that nvJitLink
-reads. "move=FROM=TO" renames a file at that time. Further words: "early" asks for the log before the link is complete, "again" completes it
+reads. "move=FROM=TO" renames a file at that time, and "hold=FILE" makes
+FILE.held and waits for FILE. Further words: "early" asks for the log before the link is complete, "again" completes it
 twice, "none" does not complete it, "other" asks for the outputs through plain names."""
 
 import ctypes
@@ -13,6 +14,11 @@ import sys
 import time
 
 OUTPUTS = ("LinkedCubin", "LinkedPtx", "LinkedLTOIR", "ErrorLog", "InfoLog")
+
+
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.001)
 
 
 class Linker:
@@ -48,6 +54,9 @@ class Linker:
         for word in words:
             if word.startswith("move="):
                 os.replace(*word.split("=")[1:])
+            if word.startswith("hold="):
+                open(word[len("hold="):] + ".held", "x").close()
+                wait_for(word[len("hold="):])
             kind, colon, path = word.lstrip("@").partition(":")
             if not colon:
                 continue
@@ -79,8 +88,7 @@ def main():
         if word.startswith("RELEASE="):
             linker.release = word[len("RELEASE="):]
         elif word.startswith("wait="):
-            while not os.path.exists(word[len("wait="):]):
-                time.sleep(0.001)
+            wait_for(word[len("wait="):])
         else:
             linker.link(word.split())
 

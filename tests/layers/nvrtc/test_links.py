@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 LINKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "links.py")
@@ -251,6 +252,26 @@ class Links(unittest.TestCase):
             out, err = process.communicate(timeout=120)
             self.assertEqual((process.returncode, out), (0, plain), err)
         self.assertEqual(sorted(self.trace()), ["built"] + ["hit-store"] * 7)
+
+    def test_a_process_that_has_linked_waits(self):
+        """A process that has made a link waits for other processes as one that has not."""
+        go = os.path.join(self.scratch, "go")
+        first, second = f"-arch=sm_90 {self.function}", f"-arch=sm_80 {self.function}"
+        self.trace()
+        holder = subprocess.Popen(self.command(f"{second} hold={go}"), env=self.environment,
+                                  stdout=subprocess.PIPE)
+        while not os.path.exists(go + ".held"):
+            self.assertIsNone(holder.poll())
+            time.sleep(0.01)
+        other = subprocess.Popen(self.command(first, second), env=self.environment,
+                                 stdout=subprocess.PIPE)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            other.wait(timeout=3)
+        self.file("go", "")
+        for process in (holder, other):
+            process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0)
+        self.assertEqual(sorted(self.trace()), ["built", "built", "hit-store"])
 
     def entries(self):
         return sorted(os.path.join(folder, name) for folder, _, names in os.walk(self.cache)
