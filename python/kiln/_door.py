@@ -6,15 +6,17 @@ A door never fails its program: a store that fails is a miss."""
 import contextlib
 import functools
 import hashlib
+import importlib
 import os
 import platform
+import sys
 import threading
 import warnings
 
 import kiln
 
-# A process that waits for a build of a different process gives up after this time, and builds for
-# itself.
+# A process that waits for a build of a different process gives up after this time, or after twice
+# the time of its own longest build if that is longer, and builds for itself.
 LEASE_SECONDS = 60.0
 
 # The lines of /proc/cpuinfo that name the processor and the instructions that it has.
@@ -24,25 +26,38 @@ _PROCESSOR_FIELDS = ("vendor_id", "cpu family", "model", "stepping", "flags", "C
 
 class Door:
     """Results of one framework, in the store that the environment configures. The counts are of
-    this process."""
+    this process. Variables with one of the beginnings are in each key, except the neutral ones."""
 
-    def __init__(self, name):
+    def __init__(self, name, framework, beginnings=(), neutral=()):
         self.name = name
         self.hits = self.builds = 0
         # Why the door is closed: None if it is open, or if nothing has tried to open it.
         self.reason = None
+        self.is_readonly = False
+        self._framework = framework  # the module that is to be imported before the door is opened
+        self._variables = (tuple(beginnings), neutral)
         self._store = None
+        self._longest_build_ns = 0
+        self._waits_given_up = 0
         self._installing = threading.RLock()
 
     def install(self, hook):
         """Opens the store and calls hook(), unless that has been done. hook() replaces functions
         of the framework, or raises Unknown. Returns whether the door is open."""
+        try:
+            # A thread that imports the framework holds its import lock when it comes here, so this
+            # thread must not wait for that lock while it holds the door's.
+            importlib.import_module(self._framework)
+        except ImportError as error:
+            self.reason = str(error)
+            return False
         with self._installing:
             if self._store or self.reason is not None:
                 return self._store is not None
             try:
                 self._store = _open_store()
                 if self._store:
+                    self.is_readonly = os.environ.get("KILN_READONLY", "0") not in ("", "0")
                     hook()
                 else:
                     self.reason = "Kiln is turned off, or has no store"
@@ -51,31 +66,40 @@ class Door:
             return self._store is not None
 
     def key(self, parts):
-        """Returns the key of a result. The parts decide it, together with the variables that the
-        user names."""
-        return kiln.Key([("door", self.name), *parts, *_key_variables()])
+        """Returns the key of a result. The parts decide it, together with the door's variables and
+        those that the user names."""
+        return kiln.Key([("door", self.name), *parts, *_key_variables(*self._variables)])
+
+    def find(self, key):
+        """Returns the entry, which is not counted; None: the store has no entry that verifies."""
+        try:
+            return self._store.get(key)
+        except kiln.Error:
+            return None
 
     def get(self, key):
         """Returns the payload as bytes; None: the store has no entry that verifies."""
-        try:
-            entry = self._store.get(key)
-        except kiln.Error:
-            return None
+        entry = self.find(key)
         if entry is None:
             return None
         self.hits += 1
-        self._count(hits_store=1, saved_ns=entry.build_ns)
+        self.count(hits_store=1, saved_ns=entry.build_ns)
         return bytes(entry.payload)
 
     def put(self, key, payload, name, device="", tool=None, build_ns=0):
         """Publishes a result that was built."""
         self.builds += 1
-        self._count(builds=1, build_ns=build_ns)
-        with contextlib.suppress(kiln.Error):
-            self._store.put(kiln.Entry(key, payload, name=name, device=device, tool=tool,
-                                       build_ns=build_ns))
+        self.count(builds=1, build_ns=build_ns)
+        self.publish(key, payload, name=name, device=device, tool=tool, build_ns=build_ns)
 
-    def _count(self, **counters):
+    def publish(self, key, payload, **facts):
+        """Publishes a result, which is not counted. Returns whether the store has kept it."""
+        self._longest_build_ns = max(self._longest_build_ns, facts["build_ns"])
+        with contextlib.suppress(kiln.Error):
+            return self._store.put(kiln.Entry(key, payload, **facts))
+        return False
+
+    def count(self, **counters):
         """Adds to the counters that `kiln stats` and `kiln run --summary` show."""
         with contextlib.suppress(kiln.Error):
             self._store.count(**counters)
@@ -87,13 +111,25 @@ class Door:
         except kiln.Error:
             return False
 
-    def lease(self, key):
-        """Returns a context manager that holds the right to build a key; or none, if the store
-        has no leases or the holder takes too long."""
+    def take_lease(self, key):
+        """Returns the right to build a key, and whether a different process had it. The former is
+        None if the store has no leases or the holder takes too long."""
         try:
-            return self._store.lease(key, wait=LEASE_SECONDS) or contextlib.nullcontext()
+            lease = self._store.lease(key)
+            if lease is not None:
+                return lease, False
+            # The holder may wait for this process, as in a distributed compilation. So each wait
+            # that was in vain halves the next ones.
+            seconds = max(LEASE_SECONDS, 2 * self._longest_build_ns / 1e9)
+            lease = self._store.lease(key, wait=seconds / 2**self._waits_given_up)
+            self._waits_given_up += lease is None
+            return lease, True
         except kiln.Error:
-            return contextlib.nullcontext()
+            return None, False
+
+    def lease(self, key):
+        """Returns a context manager that holds the right to build a key, or none."""
+        return self.take_lease(key)[0] or contextlib.nullcontext()
 
 
 class Unknown(Exception):
@@ -107,12 +143,17 @@ def _open_store():
         return kiln.Store.from_environment()
 
 
-def _key_variables():
-    """Returns the variables that KILN_KEY_ENV names, as parts of a key."""
+def _key_variables(beginnings, neutral):
+    """Returns the variables with one of these beginnings, except the neutral ones, and those that
+    KILN_KEY_ENV names, as parts of a key."""
     patterns = [name for name in os.environ.get("KILN_KEY_ENV", "").split(",") if name]
-    return [("variable " + name, os.fsencode(os.environ[name])) for name in sorted(os.environ)
-            if any(name == pattern or pattern.endswith("*") and name.startswith(pattern[:-1])
-                   for pattern in patterns)] if patterns else []
+    found = [name for name in sorted(os.environ)
+             if name.startswith(beginnings) and name not in neutral
+             or any(name == pattern or pattern.endswith("*") and name.startswith(pattern[:-1])
+                    for pattern in patterns)]
+    # A name that is no UTF-8 is in the key with escapes.
+    return [("variable " + name.encode(errors="backslashreplace").decode(),
+             os.fsencode(os.environ[name])) for name in found]
 
 
 @functools.lru_cache(maxsize=None)
@@ -137,10 +178,11 @@ def processor():
 
 
 @functools.lru_cache(maxsize=None)
-def package(name, content=".so"):
+def package(name, content=".so", module=None):
     """Returns what identifies an installed package: its version, and the digest of the digests that
     pip recorded of the files whose paths contain the text, by default the shared objects. Returns
-    "" if the package is not installed, or without such a record."""
+    "" if the package is not installed, or without such a record, or if the program has imported
+    the module from a different place, such as a folder in PYTHONPATH."""
     # The module takes 20 ms to import.
     from importlib import metadata
     try:
@@ -149,6 +191,15 @@ def package(name, content=".so"):
         return ""
     record = distribution.read_text("RECORD") or ""
     lines = sorted(line for line in record.splitlines() if content in line.split(",")[0])
-    if not lines:
+    if not lines or module is not None and not _is_of(distribution, module):
         return ""
     return f"{distribution.version} {hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}"
+
+
+def _is_of(distribution, module):
+    """Returns whether a module that was imported is the one that the distribution installed."""
+    try:
+        return os.path.samefile(distribution.locate_file(os.path.join(module, "__init__.py")),
+                                sys.modules[module].__file__)
+    except (KeyError, OSError, TypeError):
+        return False

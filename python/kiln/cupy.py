@@ -22,7 +22,7 @@ _OTHER_OPTIONS = re.compile(
 _VARIABLES = ("NVRTC", "NVVM", "LIBNVVM", "NV_NVVM", "EDG_", "LLVM_", "PTXAS")
 _CALENDAR = re.compile("__(DATE|TIME|TIMESTAMP)__")
 
-door = _door.Door("cupy")
+door = _door.Door("cupy", "cupy", _VARIABLES)
 
 
 class _Request(threading.local):
@@ -129,9 +129,7 @@ def _parts(arguments, root):
                 headers += "\n" + toolkit
         elif _OTHER_OPTIONS.match(option.lstrip("-")):
             return None
-    variables = "".join(f"{name}={value}\n" for name, value in sorted(os.environ.items())
-                        if name.startswith(_VARIABLES))
-    return [("headers", headers), ("variables", variables)]
+    return [("headers", headers)]
 
 
 def _includes_by_name_only(source):
@@ -148,7 +146,7 @@ def _includes_by_name_only(source):
 def _cupy():
     """Returns what identifies CuPy's headers; "" if that is not known."""
     for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"):
-        identity = _door.package(name, "/include/")
+        identity = _door.package(name, "/include/", "cupy")
         if identity:
             return identity
     return ""

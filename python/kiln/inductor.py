@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from kiln import _door, _doors
+from kiln import _door, _doors, triton
 
 # A graph can be compiled several times for one key of Inductor, each time with other guards.
 _MOST_CANDIDATES = 16
@@ -26,7 +26,8 @@ _LENGTH = struct.Struct("<Q")
 _COMPILER_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH",
                        "GCC_EXEC_PREFIX")
 
-door = _door.Door("inductor")
+door = _door.Door("inductor", "torch._inductor.compile_fx", triton.COMPILER_VARIABLES,
+                  triton.NEUTRAL_VARIABLES)
 
 
 class _Thread(threading.local):
@@ -85,7 +86,7 @@ def _replacement(owner, name, make):
 def _identity():
     """Returns what decides a result and is not in Inductor's keys, as parts of a key; empty if
     that is not known."""
-    library, processor = _door.package("torch"), _door.processor()
+    library, processor = _door.package("torch", module="torch"), _door.processor()
     if not library or not processor:
         return ()
     return (("torch", library), ("python", sys.implementation.cache_tag),
@@ -188,11 +189,11 @@ def _compiler_parts(*options):
     compiler = cpp_builder.get_cpp_compiler()
     commands = [cpp_builder.CppBuilder(name="o", sources="i", BuildOption=option)
                 .get_command_line() for option in options]
-    variables = [f"{name}={os.environ[name]}" for name in _COMPILER_VARIABLES
+    variables = [os.fsencode(f"{name}={os.environ[name]}") for name in _COMPILER_VARIABLES
                  if name in os.environ]
     return [("compiler", f"{compiler} {cpp_builder.get_compiler_version_info(compiler)}"),
             ("libc", os.confstr("CS_GNU_LIBC_VERSION") or ""),
-            ("commands", "\n".join(commands)), ("variables", "\n".join(variables))]
+            ("commands", "\n".join(commands)), ("variables", b"\n".join(variables))]
 
 
 def _library_key(cls, main_code, device_type, extra_flags, optimized_code):

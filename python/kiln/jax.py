@@ -20,7 +20,7 @@ _GPU_PACKAGES = _PLUGINS + tuple(
     name + suffix for name in ("nvidia-cuda-nvcc", "nvidia-cudnn", "nvidia-cublas",
                                "nvidia-nvjitlink") for suffix in ("", "-cu12", "-cu13"))
 
-door = _door.Door("jax")
+door = _door.Door("jax", "jax")
 
 
 class _Build(threading.local):
@@ -106,7 +106,7 @@ def _identity(platform):
         names, processor = _GPU_PACKAGES, "any"
     else:
         return ()
-    library = _door.package("jaxlib")
+    library = _door.package("jaxlib", module="jaxlib")
     if not library or not processor:
         return ()
     packages = "".join(f"{name} {_door.package(name)}\n" for name in names if _door.package(name))

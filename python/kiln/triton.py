@@ -13,20 +13,13 @@ import struct
 import sys
 import threading
 import time
-import warnings
 
-import kiln
-
-from . import _doors
-
-# How long a process waits for the build of another: twice the time that a build is expected to
-# take. That is the longest build of this process so far, and at least this many seconds.
-SHORTEST_EXPECTED_S = 15.0
+from kiln import _door, _doors
 
 # Triton's key contains the variables that Triton knows to change results. To be safe, Kiln's key
 # contains all with these beginnings, except those that only say where files are or what is shown.
-_COMPILER_VARIABLES = ("AMDGCN_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "TRITON_")
-_NEUTRAL_VARIABLES = {"TRITON_ALWAYS_COMPILE", "TRITON_CACHE_AUTOTUNING", "TRITON_CACHE_DIR",
+COMPILER_VARIABLES = ("AMDGCN_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "TRITON_")
+NEUTRAL_VARIABLES = {"TRITON_ALWAYS_COMPILE", "TRITON_CACHE_AUTOTUNING", "TRITON_CACHE_DIR",
                       "TRITON_DUMP_DIR", "TRITON_HOME", "TRITON_KERNEL_DUMP",
                       "TRITON_OVERRIDE_DIR", "TRITON_PRINT_AUTOTUNING"}
 
@@ -39,8 +32,8 @@ _SETTLED_NS = 2 * 10**9
 # .builders: the requests that this thread builds, during a compilation; .extension: what decides
 # the C extension that it builds.
 _this_thread = threading.local()
-_store = None
-_longest_build_s = 0.0
+
+door = _door.Door("triton", "triton", COMPILER_VARIABLES, NEUTRAL_VARIABLES)
 
 
 # ---- entries: some files ----
@@ -78,16 +71,6 @@ def _unpacked(payload):
 
 
 # ---- keys ----
-
-def _variables():
-    """Returns the variables that may decide a result, and those that KILN_KEY_ENV names, as parts of
-    a key."""
-    patterns = [name for name in os.environ.get("KILN_KEY_ENV", "").split(",") if name]
-    return [("variable " + name, os.fsencode(os.environ[name])) for name in sorted(os.environ)
-            if name.startswith(_COMPILER_VARIABLES) and name not in _NEUTRAL_VARIABLES
-            or any(name == pattern or pattern.endswith("*") and name.startswith(pattern[:-1])
-                   for pattern in patterns)]
-
 
 @functools.lru_cache(maxsize=None)
 def _abi():
@@ -167,7 +150,8 @@ def _extension_parts(arguments):
 
 def _identity(paths):
     """Returns a text that changes if one of the files changes, and when the last one did. Opening a
-    file makes a network file system ask its server. None: a file cannot be read."""
+    file makes a network file system ask its server. None: a file cannot be read, or
+    nothing says when it changed."""
     lines = []
     latest_ns = 0
     for path in paths:
@@ -176,7 +160,10 @@ def _identity(paths):
                 status = os.fstat(file.fileno())
         except OSError:
             return None, 0
-        # The kernel sets the time of the last change itself: no program can set it.
+        # The kernel sets the time of the last change itself: no program can set it. An image that
+        # is mounted, such as one of squashfs, may have any time there, but in whole seconds.
+        if status.st_ctime_ns % 10**9 == 0:
+            return None, 0
         lines.append("%s %d %d %d %d" % (os.path.basename(path), status.st_size, status.st_ino,
                                          status.st_mtime_ns, status.st_ctime_ns))
         latest_ns = max(latest_ns, status.st_mtime_ns, status.st_ctime_ns)
@@ -189,18 +176,15 @@ def _fact(what, paths, find_out):
     identity, latest_ns = _identity(paths)
     if identity is None:
         return find_out()
-    key = kiln.Key([("door", "triton"), ("what", what), ("files", identity)])
-    entry = _get(key)
+    key = door.key([("what", what), ("files", identity)])
+    entry = door.find(key)
     if entry is not None:
         return str(entry.payload, "utf-8")
     start_ns = time.time_ns()
     text = find_out()
     if latest_ns < start_ns - _SETTLED_NS and _identity(paths)[0] == identity:
-        try:
-            _store.put(kiln.Entry(key, text.encode(), name=what, device="Triton",
-                                  build_ns=max(0, time.time_ns() - start_ns)))
-        except kiln.Error:
-            pass
+        door.publish(key, text.encode(), name=what, device="Triton",
+                     build_ns=max(0, time.time_ns() - start_ns))
     return text
 
 
@@ -222,38 +206,7 @@ def _with_stored_key(triton_key, version):
     return wrapper
 
 
-# ---- the store ----
-
-def _get(key):
-    """Returns an Entry. A store that fails is a miss."""
-    try:
-        return _store.get(key)
-    except kiln.Error:
-        return None
-
-
-def _lease(key):
-    """Returns the right to build a key, and whether another process had it. None: the store has no
-    leases, or the holder took too long."""
-    try:
-        lease = _store.lease(key)
-        if lease is not None:
-            return lease, False
-        return _store.lease(key, wait=2 * max(_longest_build_s, SHORTEST_EXPECTED_S)), True
-    except kiln.Error:
-        return None, False
-
-
-def _count(**counters):
-    try:
-        _store.count(**counters)
-    except (kiln.Error, ValueError):
-        pass
-
-
-def _is_readonly():
-    return os.environ.get("KILN_READONLY", "0") not in ("", "0")
-
+# ---- requests ----
 
 class _Request:
     """The request for one key: found, or to be built by this process."""
@@ -265,7 +218,7 @@ class _Request:
         self._lease = None
         self._start = time.perf_counter_ns()
         self._counted = {}
-        entry = _get(key) or self._get_leased()
+        entry = door.find(key) or self._get_leased()
         self.files = entry and _unpacked(entry.payload)
         if self.files is None:
             self._counted["misses"] = 1
@@ -276,29 +229,22 @@ class _Request:
         else:
             self.release()
             load_ns = time.perf_counter_ns() - self._start
-            _count(hits_store=1, saved_ns=max(0, entry.build_ns - load_ns), **self._counted)
+            door.count(hits_store=1, saved_ns=max(0, entry.build_ns - load_ns), **self._counted)
 
     def _get_leased(self):
-        if _is_readonly():
+        if door.is_readonly:
             return None
-        self._lease, has_waited = _lease(self._key)
+        self._lease, has_waited = door.take_lease(self._key)
         if has_waited:
             self._counted["waits"] = 1
         # Another process may have stored the entry since the first look.
-        return _get(self._key)
+        return door.find(self._key)
 
     def put(self, files, device):
         """Publishes what was built."""
-        global _longest_build_s
         build_ns = time.perf_counter_ns() - self._start
-        _longest_build_s = max(_longest_build_s, build_ns / 1e9)
-        is_put = False
-        try:
-            if not _is_readonly():
-                is_put = _store.put(kiln.Entry(self._key, _packed(files), name=self.name,
-                                               device=device, build_ns=build_ns))
-        except kiln.Error:
-            pass
+        is_put = not door.is_readonly and door.publish(
+            self._key, _packed(files), name=self.name, device=device, build_ns=build_ns)
         self._end(builds=1, build_ns=build_ns, puts=int(is_put), dropped=int(not is_put))
 
     def keep_nothing(self):
@@ -322,7 +268,7 @@ class _Request:
     def _end(self, **counters):
         self.release()
         if self._counted is not None:
-            _count(**counters, **self._counted)
+            door.count(**counters, **self._counted)
             self._counted = None
 
 
@@ -340,9 +286,9 @@ def _is_keyed():
     """Returns whether Triton's key contains everything that decides a result: not with settings with
     which a result depends on files or functions that are not in the key."""
     return not (_setting("compilation", "override", "TRITON_KERNEL_OVERRIDE")
-                or _setting("compilation", "use_ir_loc", "USE_IR_LOC")
+                or _setting("compilation", "use_ir_loc", "") or os.environ.get("USE_IR_LOC")
                 or _setting("runtime", "add_stages_inspection_hook", "")
-                or any("PLUGIN_PATH" in name and name.startswith(_COMPILER_VARIABLES)
+                or any("PLUGIN_PATH" in name and name.startswith(COMPILER_VARIABLES)
                        for name in os.environ))
 
 
@@ -354,14 +300,15 @@ def _make_manager(cache, version):
         def __init__(self, key, override=False, dump=False):
             super().__init__(key, override=override, dump=dump)
             self._id = key
-            self._passes = override or dump or not _is_keyed()
+            # Triton can use a folder that it cannot write, if it finds everything there.
+            self._passes = (override or dump or not _is_keyed()
+                            or not os.access(self.cache_dir, os.W_OK))
             self._request = None
             self._files = None  # of the group that is being built
             self._extension = getattr(_this_thread, "extension", None)
 
         def _key(self, what, *parts):
-            return kiln.Key([("door", "triton"), ("version", version), ("what", what), *parts,
-                             *_variables()])
+            return door.key([("version", version), ("what", what), *parts])
 
         def _lay(self, name, data):
             """Makes sure that a file has exactly these bytes, and returns its path."""
@@ -387,7 +334,7 @@ def _make_manager(cache, version):
             found = self._request.files
             if found is None:
                 # A store that cannot be written leaves Triton with its own folder.
-                own = super().get_group(filename) if _is_readonly() else None
+                own = super().get_group(filename) if door.is_readonly else None
                 if own:
                     self._request.leave()
                 return own
@@ -443,7 +390,7 @@ def _make_manager(cache, version):
             self._request = _Request(key, filename)
             found = self._request.files
             if found is None or list(found) != [filename]:
-                own = super().get_file(filename) if _is_readonly() else None
+                own = super().get_file(filename) if door.is_readonly else None
                 if own:
                     self._request.leave()
                 return own
@@ -569,34 +516,23 @@ def _extension_builders():
     return list({id(function): function for function in found if function}.values())
 
 
-def _open_store():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return kiln.Store.from_environment()
-        except kiln.Error:
-            return None
-
-
 def install():
-    """Makes Triton use Kiln. Returns whether it does: not with an unknown version of Triton, a
-    cache manager that the user has chosen, or no store."""
-    global _store
+    """Makes Triton ask Kiln's store before it compiles, and keep results there. Returns whether it
+    does: not if Kiln is turned off, if this version of Triton is not known, or if the program has
+    chosen a cache manager. A second call changes nothing."""
+    return door.install(_hook)
+
+
+def _hook():
     import triton
+    if not _doors.knows("triton", triton.__version__) or not _knows_backends():
+        raise _door.Unknown(f"Triton {triton.__version__} or one of its backends is not known")
     from triton.compiler import compiler
     from triton.runtime import cache
-
-    if _store is not None:
-        return True
-    if not _doors.knows("triton", triton.__version__) or not _knows_backends():
-        return False
-    store = _open_store()
-    if store is None or not _set_manager(cache, _make_manager(cache, triton.__version__)):
-        return False
-    _store = store
-    _replace(compiler.compile, _ending_leases(compiler.compile))
     triton_key = getattr(cache, "triton_key", None) or compiler.triton_key
+    if not _set_manager(cache, _make_manager(cache, triton.__version__)):
+        raise _door.Unknown("the program has chosen a cache manager of Triton")
+    _replace(compiler.compile, _ending_leases(compiler.compile))
     _replace(triton_key, _with_stored_key(triton_key, triton.__version__))
     for function in _extension_builders():
         _replace(function, _ending_leases(_naming_extension(function)))
-    return True

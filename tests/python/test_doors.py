@@ -8,6 +8,7 @@ import subprocess
 import sys
 import unittest
 
+from kiln import _door
 from package import PackageTest
 
 TOOL = sys.argv.pop()
@@ -139,6 +140,81 @@ if __name__ == "__main__":
             os.chmod(program, mode)
             for name in ("program", program):
                 self.run_tool(name, "PYTHONPATH", expect=1)
+
+
+class DoorTest(DoorsTest):
+    def door(self, framework="os"):
+        return _door.Door("test", framework)
+
+    def test_waits_that_are_in_vain_become_shorter(self):
+        waits = []
+
+        class Store:
+            def lease(self, key, wait=0.0):
+                waits.append(wait)
+
+        door = self.door()
+        door._store = Store()
+        for _ in range(3):
+            with door.lease(None):
+                pass
+        self.assertEqual(waits, [0, 60, 0, 30, 0, 15])
+        door._longest_build_ns = 10**12
+        self.assertEqual(door.take_lease(None), (None, True))
+        self.assertEqual(waits[-1], 250)
+
+    def test_variables_that_are_no_text(self):
+        os.environb[b"KILN_TEST_\xff"] = b"\xfe"
+        self.addCleanup(os.environb.pop, b"KILN_TEST_\xff")
+        key = _door.Door("test", "os", ("KILN_TEST_",)).key([])
+        self.assertEqual(key.parts[-1].value, b"\xfe")
+        self.assertNotEqual(key, self.door().key([]))
+
+    def test_a_module_from_a_different_place(self):
+        for folder in ("site", "other"):
+            self.write(folder + "/framework/__init__.py", "")
+        self.write("site/framework-1.0.dist-info/METADATA",
+                   "Metadata-Version: 2.1\nName: framework\nVersion: 1.0\n")
+        self.write("site/framework-1.0.dist-info/RECORD", "framework/native.so,sha256=1,1\n")
+        site, other = (os.path.join(self.scratch, folder) for folder in ("site", "other"))
+        for first, second, is_known in ((site, other, True), (other, site, False)):
+            program = (f"import sys; sys.path[:0] = [{first!r}, {second!r}]; import framework\n"
+                       "from kiln import _door\n"
+                       "print(bool(_door.package('framework', module='framework')))")
+            printed = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE,
+                                     check=True).stdout.decode()
+            self.assertEqual(printed, f"{is_known}\n")
+
+    def test_an_import_and_a_call_at_once(self):
+        """The import holds the framework's lock, and the call that of the door."""
+        program = f"""
+import sys, threading
+sys.path.insert(0, {self.scratch!r})
+from kiln import _door
+door = _door.Door("test", "framework")
+is_importing, is_inside = threading.Event(), threading.Event()
+def hook():
+    is_inside.set()
+    import framework
+def call():
+    is_importing.wait()
+    door.install(hook)
+thread = threading.Thread(target=call, daemon=True)
+thread.start()
+import framework
+thread.join()
+print(door.reason)
+"""
+        self.write("framework.py", """
+from __main__ import *
+is_importing.set()
+is_inside.wait(1)
+door.install(hook)
+""")
+        self.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        printed = subprocess.run([sys.executable, "-c", program], env=self.environment, timeout=30,
+                                 stdout=subprocess.PIPE, check=True).stdout.decode()
+        self.assertEqual(printed, "None\n")
 
 
 if __name__ == "__main__":

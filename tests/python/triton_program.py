@@ -38,8 +38,9 @@ def compiled(function):
 
 
 def digests(kernel):
+    # Triton 3.2 itself makes the first LLVM IR of a process different from the later ones.
     return {name: hashlib.sha256(data if isinstance(data, bytes) else data.encode()).hexdigest()
-            for name, data in kernel.asm.items() if name != "source"}
+            for name, data in kernel.asm.items() if name not in ("source", "llir")}
 
 
 if __name__ == "__main__":
