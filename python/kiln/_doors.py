@@ -10,19 +10,20 @@ class Door:
     """A framework that Kiln caches for. Versions from `first` on and before `unknown` are known,
     as tuples of numbers."""
 
-    def __init__(self, framework, module, distribution, first, unknown):
+    def __init__(self, framework, module, distributions, first, unknown):
         self.framework = framework  # the module after whose import the door is installed
         self.module = module  # the module of this package with install()
-        self.distribution = distribution  # what pip calls the framework
+        self.distributions = distributions  # what pip calls the framework
         self.first = first
         self.unknown = unknown
 
 
 DOORS = (
-    Door("triton", "kiln.triton", "triton", (3, 0), (3, 10)),
-    Door("jax", "kiln.jax", "jax", (0, 10), (0, 13)),
-    Door("cupy", "kiln.cupy", "cupy", (14,), (15,)),
-    Door("torch._inductor.compile_fx", "kiln.inductor", "torch", (2, 11), (2, 12)),
+    Door("triton", "kiln.triton", ("triton",), (3, 0), (3, 10)),
+    Door("jax", "kiln.jax", ("jax",), (0, 10), (0, 13)),
+    Door("cupy", "kiln.cupy", ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy"), (14,),
+         (15,)),
+    Door("torch._inductor.compile_fx", "kiln.inductor", ("torch",), (2, 11), (2, 12)),
 )
 
 # What became of each framework that was imported: its module -> "active", "inactive", or what went
@@ -53,6 +54,23 @@ def knows(framework, version):
         if door.framework == framework:
             return door.first <= numbers_of(version) < door.unknown
     return False
+
+
+def _print_installed():
+    """Prints, as JSON, which frameworks are installed: `kiln doctor` runs this file."""
+    import json
+    from importlib import metadata
+
+    found = []
+    for door in DOORS:
+        for distribution in door.distributions:
+            try:
+                version = metadata.version(distribution)
+            except metadata.PackageNotFoundError:
+                continue
+            found.append({"name": distribution, "version": version,
+                          "known": knows(door.framework, version)})
+    print(json.dumps(found))
 
 
 def _find_package():
@@ -142,3 +160,8 @@ def activate():
     for door in DOORS:
         if door.framework in sys.modules:
             install(door)
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # this folder, whose modules have names of frameworks
+    _print_installed()

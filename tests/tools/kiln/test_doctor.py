@@ -32,10 +32,29 @@ class Doctor(cli.CliTest):
         report = self.report()
         self.assertLessEqual(
             {"version", "directory", "max_bytes", "readonly", "disabled", "variables",
-             "layer", "folders", "notes", "problems"}, set(report))
+             "layer", "folders", "python", "notes", "problems"}, set(report))
         self.assertEqual(report["directory"], {"path": self.cache, "state": "will be created"})
         self.assertEqual(report["max_bytes"], 2 << 30)
         self.assertFalse(os.path.exists(self.cache))
+
+    def test_frameworks_for_python(self):
+        for name, version in (("triton", "2.3.1"), ("cupy_cuda13x", "14.2.0")):
+            folder = os.path.join(self.scratch, f"{name}-{version}.dist-info")
+            os.mkdir(folder)
+            with open(os.path.join(folder, "METADATA"), "w") as file:
+                file.write(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        self.environment["PYTHONPATH"] = self.scratch
+        report = self.report()
+        if report["python"]["folder"] is None:
+            self.skipTest("the tool has no Python package here")
+        self.assertTrue(report["python"]["folder"].endswith("/kiln/inject"))
+        known = {item["name"]: (item["version"], item["known"])
+                 for item in report["python"]["frameworks"]}
+        self.assertEqual(known["triton"], ("2.3.1", False))
+        self.assertEqual(known["cupy-cuda13x"], ("14.2.0", True))
+        notes = "\n".join(report["notes"])
+        self.assertIn("Kiln does not know triton 2.3.1", notes)
+        self.assertNotIn("cupy", notes)
 
     def test_options_that_no_call_shows(self):
         self.assertNotIn("NVRTC_APPEND_FLAGS", self.problems())

@@ -16,8 +16,8 @@ static const char usage[] =
     "Usage: kiln doctor [--dir DIR] [--key-file FILE] [--wait-ms N] [--json]\n"
     "\n"
     "Reports what a program would get here: the OpenCL loader, its drivers and devices, the cache\n"
-    "directory, the folders of other caches and the variables that matter; and what is wrong with\n"
-    "them.\n"
+    "directory, the folders of other caches, the frameworks of python3 and the variables that\n"
+    "matter; and what is wrong with them.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"
@@ -32,6 +32,7 @@ static json_t *examine(const kiln_config *config, const char *directory, uint64_
     doctor_examine_cache(&doctor);
     doctor_examine_opencl(&doctor);
     doctor_examine_folders(&doctor);
+    doctor_examine_python(&doctor);
     return doctor_end(&doctor);
 }
 

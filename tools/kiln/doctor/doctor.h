@@ -44,5 +44,9 @@ void doctor_examine_opencl(examination *doctor);
 /* Adds "folders": the folders of other caches that `kiln run` looks after, and the others. */
 void doctor_examine_folders(examination *doctor);
 
+/* Adds "python": the folder that `kiln run` puts into PYTHONPATH, and the frameworks that python3
+ * has and that Kiln caches for. */
+void doctor_examine_python(examination *doctor);
+
 /* Prints the report as text on stdout. */
 void doctor_print(const json_t *report);

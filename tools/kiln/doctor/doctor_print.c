@@ -151,6 +151,22 @@ static void add_folders(struct table *table, const json_t *folders)
     }
 }
 
+static void add_python(struct table *table, const json_t *python)
+{
+    size_t i;
+    const json_t *framework;
+    if (json_is_string(json_object_get(python, "folder"))) {
+        table_add_fact(table, "Python", member(python, "folder"));
+    }
+    const json_t *frameworks = json_object_get(python, "frameworks");
+    json_array_foreach(frameworks, i, framework)
+    {
+        add_row(table, "  framework",
+                text_of("%s %s, %s", member(framework, "name"), member(framework, "version"),
+                        is_true(framework, "known") ? "cached" : "not cached"));
+    }
+}
+
 void doctor_print(const json_t *report)
 {
     struct table *table = table_new_facts();
@@ -161,6 +177,7 @@ void doctor_print(const json_t *report)
     add_directory(table, report);
     add_tiers(table, json_object_get(report, "tiers"));
     add_folders(table, json_object_get(report, "folders"));
+    add_python(table, json_object_get(report, "python"));
     add_variables(table, "variable", writable(report, "variables"));
     table_print(table);
 
