@@ -82,6 +82,11 @@ def _find_package():
     if "kiln" in sys.modules:
         return hasattr(sys.modules["kiln"], "Store")
     spec = importlib.util.find_spec("kiln")
+    if spec is not None and spec.origin is None and any(
+            name.endswith(".py") for folder in spec.submodule_search_locations
+            for name in os.listdir(folder)):
+        return False
+    # A folder without modules, such as a store, is no package of the program.
     if spec is None or spec.origin is None:
         # The folder above must not become a part of the program's path, because it may contain all
         # packages of a different Python.

@@ -142,6 +142,24 @@ if __name__ == "__main__":
                 self.run_tool(name, "PYTHONPATH", expect=1)
 
 
+class ImportTest(DoorsTest):
+    PROGRAM = "import jax, sys; print(sys.modules['kiln._doors'].states['jax'])"
+
+    def setUp(self):
+        super().setUp()
+        self.write("site/jax/__init__.py", "")
+        self.environment["PYTHONPATH"] = os.path.join(self.scratch, "site")
+
+    def test_a_namespace_of_the_program(self):
+        self.write("site/kiln/other.py", "")
+        self.assertEqual(self.run_in(self.PROGRAM + "; import kiln.other"),
+                         "the program has a different module named kiln\n")
+
+    def test_a_folder_that_is_no_package(self):
+        self.write("site/kiln/v1/entry", "")
+        self.assertNotIn("different", self.run_in(self.PROGRAM))
+
+
 class DoorTest(DoorsTest):
     def door(self, framework="os"):
         return _door.Door("test", framework)
