@@ -4,6 +4,7 @@ similar keys, and shows how keys differ."""
 
 import json
 import os
+import shutil
 
 import cli
 
@@ -102,11 +103,22 @@ class OfAnEntry(Why):
              ("changed", "libz.so.1 " + old["libz.so.1"], "libz.so.1 " + new["libz.so.1"]),
              ("removed", "libcompiler.so.14 content:100:ab", None)])
         text = self.kiln("why", digest).stdout.decode()
-        self.assertIn(f"\n{near[:12]} , built 2023-11-14 22:13:20, differs in 4 of 9 parts:\n", text)
-        self.assertRegex(text, rf"(?m)^driver\.file +changed +libz\.so\.1 {old['libz.so.1']} +"
-                               rf"libz\.so\.1 {new['libz.so.1']}$")
-        self.assertRegex(text, r"(?m)^driver\.file +removed +libcompiler\.so\.14 content:100:ab +-$")
+        self.assertIn(f"\n{near[:12]}, built 2023-11-14 22:13:20, differs in 4 of 9 parts:\n", text)
+        self.assertRegex(text, r"(?m)^driver\.file +4 files +libz\.so\.1, libcompiler\.so\.14 +"
+                               r"driver with a space\.so, libm\.so\.6, libz\.so\.1$")
+        self.assertEqual(text.count("driver.file"), 1)
 
+    def test_one_file_of_a_driver(self):
+        self.make_entry("put", "driver.file=liba.so build-id:12", *self.key())
+        digest = self.make_entry("put", "driver.file=liba.so build-id:13", *self.key())
+        self.assertRegex(self.kiln("why", digest).stdout.decode(),
+                         r"(?m)^driver\.file +changed +liba\.so build-id:12 +liba\.so build-id:13$")
+
+    def test_many_files_of_a_driver(self):
+        files = ([f"driver.file=lib{i}.so build-id:{x}" for i in range(5)] for x in (1, 2))
+        _, digest = [self.make_entry("put", *names, *self.key()) for names in files]
+        self.assertRegex(self.kiln("why", digest).stdout.decode(),
+                         r"(?m)^driver\.file +5 files +(lib0\.so, lib1\.so, lib2\.so and 2 more *){2}$")
     def test_files_whose_names_are_not_known(self):
         """Stripped keys have only digests of files, so files are compared in their order."""
         for names in "ab", "b":
@@ -161,6 +173,55 @@ class OfAnEntry(Why):
         os.remove(self.entry_path(line))
         self.assertEqual([near["digest"] for near in self.why_json(digest)["neighbours"]],
                          [driver, other, far])
+
+    def test_the_same_device_comes_first(self):
+        """An entry for a different device is farther, however little differs otherwise."""
+        def opencl(device, **changed):
+            return ["device.name=" + device, *self.key(**changed)]
+        other = self.make_entry("put", *opencl("B"), name="other", device="P / B / 1")
+        same = self.make_entry("put", *opencl("A", source="x" * 1000), name="same")
+        digest = self.make_entry("put", *opencl("A"))
+        self.assertEqual([near["digest"] for near in self.why_json(digest)["neighbours"]],
+                         [same, other])
+        text = self.kiln("why", digest).stdout.decode()
+        self.assertIn(f"\n{same[:12]} same, built 2023", text)
+        self.assertIn(f"\n{other[:12]} other, for P / B / 1, built 2023", text)
+
+    def test_the_same_architecture_comes_first(self):
+        """Options of NVRTC name the architecture, in one option or in two, anywhere."""
+        far = ["option=-O9", "input=" + "x" * 1000]
+        other = self.make_entry("put", "option=-arch=sm_80", "input=a")
+        one = self.make_entry("put", *far, "option=--gpu-architecture=compute_90")
+        two = self.make_entry("put", *far, "option=-arch", "option=sm_90")
+        digest = self.make_entry("put", "option=-arch=sm_90", "input=a")
+        near = [near["digest"] for near in self.why_json(digest)["neighbours"]]
+        self.assertEqual((set(near[:2]), near[2]), ({one, two}, other))
+
+    def test_white_space_is_visible(self):
+        for there, wanted, shown in (
+                ("-O2", "-O2 ", r"-O2 +-O2·"),
+                ("-O2  -g x", "-O2 -g x", r"-O2··-g·x +-O2·-g·x"),
+                ("-O2 -g", "-O2\t-g", r"-O2·-g +-O2\\t-g"),
+                ("-O2 -g", "-O3 -g", r"-O2 -g +-O3 -g"),
+                ("-O2 -g", "-O2\u00a0-g", r"-O2·-g +-O2\\u00a0-g"),
+                ("-O2", "-O2\u200b", r"-O2 +-O2\\u200b")):
+            with self.subTest(wanted):
+                self.make_entry("put", *self.key(options=there))
+                digest = self.make_entry("put", *self.key(options=wanted))
+                self.assertRegex(self.kiln("why", digest).stdout.decode(),
+                                 r"(?m)^options +changed +" + shown + "$")
+                shutil.rmtree(self.cache)
+
+    def test_ends_of_lines_are_visible(self):
+        for there, wanted, shown in (("a b\nc\n", "a b \nc\n", r"line 1 +a·b\\n +a·b·$"),
+                                     ("a\nb\n", "a\r\nb\r\n", r"line 1 +a\\n +a\\r$"),
+                                     ("a\nb", "a\nb\n", r"line 2 +b +b\\n$")):
+            with self.subTest(wanted):
+                self.make_entry("put", *self.key(source=there))
+                digest = self.make_entry("put", *self.key(source=wanted))
+                self.assertRegex(self.kiln("why", digest).stdout.decode(),
+                                 r"(?m)^source +" + shown)
+                shutil.rmtree(self.cache)
 
     def test_damaged_neighbours_are_skipped(self):
         near = self.make_entry("put", *self.key(options="-O3"), size=100)

@@ -13,3 +13,7 @@ char *driver_of_key(const kiln_key *key);
 
 /* Does the same for the key of an item, whose entry it reads. "-" if it can't be read. */
 char *driver_of(kiln_item *item);
+
+/* Returns what a key says about the device, or the architecture, that the build is for. Two keys
+ * are of the same device if these texts are equal. The caller frees the text. */
+char *device_of_key(const kiln_key *key);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../entry/architecture.h"
 #include "../text/memory.h"
-#include "architecture.h"
 
 typedef void *nvrtc_program;
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../entry/architecture.h"
 #include "../text/memory.h"
-#include "architecture.h"
 
 /* ---- parts ---- */
 

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "../entry/architecture.h"
 #include "../store/listing.h"
 #include "../store/walk.h"
 #include "../text/memory.h"
 #include "../text/progress.h"
-#include "architecture.h"
 
 #define SECONDS_PER_DAY 86400
 

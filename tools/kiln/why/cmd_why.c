@@ -91,8 +91,12 @@ static void print_missed(const missed_key *missed)
 static void print_neighbour(const near_entry *neighbour, const kiln_key *wanted)
 {
     char built[UNIT_TEXT_SIZE];
-    printf("\n%.12s ", neighbour->digest);
+    printf("\n%.12s%s", neighbour->digest, neighbour->name[0] != '\0' ? " " : "");
     print_name(neighbour->name);
+    if (neighbour->is_of_other_device) {
+        fputs(", for ", stdout);
+        print_name(neighbour->device[0] != '\0' ? neighbour->device : "a different device");
+    }
     printf(", built %s, differs in %zu of %zu parts:\n", format_time(neighbour->created_s, built),
            neighbour->parts, neighbour->all_parts);
     key_difference_print(neighbour->key, wanted);

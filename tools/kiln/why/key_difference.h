@@ -9,7 +9,7 @@
 #include <kiln/key.h>
 
 /* Prints a table of the parts in which the keys differ. For long texts, the table shows the first
- * line that differs. */
+ * line that differs. If several files of drivers differ, they are in one row. */
 void key_difference_print(const kiln_key *there, const kiln_key *wanted);
 
 /* Returns an array with an object for each part that differs. "name" is the part's name. "change"

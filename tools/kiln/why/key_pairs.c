@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "key_pairs.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +16,18 @@ typedef struct part_pairing {
 
 /* ---- files ---- */
 
-/* A stripped part has no bytes, so the file's name is not known. */
-static bool is_file(const kiln_key_part *part)
+bool key_pairs_is_file(const kiln_key_part *part)
 {
-    return part == NULL || (part->bytes != NULL && strcmp(part->name, "driver.file") == 0);
+    return part != NULL && part->bytes != NULL && strcmp(part->name, "driver.file") == 0;
 }
 
-/* Returns the size of the name in a file's part. The name ends at the last space, because the
- * identity that follows it contains no space. */
-static size_t name_size(const kiln_key_part *file)
+static bool is_file(const kiln_key_part *part)
+{
+    return part == NULL || key_pairs_is_file(part);
+}
+
+/* The name ends at the last space, because the identity that follows it contains no space. */
+size_t key_pairs_file_name_size(const kiln_key_part *file)
 {
     const char *bytes = file->bytes;
     const char *end = file->size == 0 ? NULL : memrchr(bytes, ' ', (size_t)file->size);
@@ -34,7 +36,8 @@ static size_t name_size(const kiln_key_part *file)
 
 static bool have_same_name(const kiln_key_part *a, const kiln_key_part *b)
 {
-    return name_size(a) == name_size(b) && memcmp(a->bytes, b->bytes, name_size(a)) == 0;
+    return key_pairs_file_name_size(a) == key_pairs_file_name_size(b) &&
+           memcmp(a->bytes, b->bytes, key_pairs_file_name_size(a)) == 0;
 }
 
 static bool are_same(const kiln_key_part *a, const kiln_key_part *b)

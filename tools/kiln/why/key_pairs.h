@@ -8,9 +8,19 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include <kiln/key.h>
 
 /* Does the same as kiln_key_difference, but compares these pairs. Files that are only in @there are
  * reported last. */
 void key_pairs_difference(const kiln_key *there, const kiln_key *wanted,
                           kiln_key_difference_fn report, void *user);
+
+/* Returns whether a part, which may be NULL, is a driver's file whose name is known. A stripped
+ * part has no bytes, and so no name. */
+bool key_pairs_is_file(const kiln_key_part *part);
+
+/* Returns the size of the name at the beginning of a file's part. */
+size_t key_pairs_file_name_size(const kiln_key_part *file);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "neighbours.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../entry/driver.h"
 #include "../store/walk.h"
 #include "../text/memory.h"
 #include "../text/progress.h"
@@ -16,6 +16,7 @@
 typedef struct neighbour_search {
     const kiln_key *key;
     const char *digest;
+    char *device; /* the key's */
     entry_filter *filter;
     near_entries found;
 } neighbour_search;
@@ -68,6 +69,9 @@ static void free_neighbour(near_entry *neighbour)
 
 static bool is_nearer(const near_entry *a, const near_entry *b)
 {
+    if (a->is_of_other_device != b->is_of_other_device) {
+        return b->is_of_other_device;
+    }
     if (a->bytes != b->bytes) {
         return a->bytes < b->bytes;
     }
@@ -106,6 +110,8 @@ static void compare(neighbour_search *search, const kiln_item_info *info, const 
     };
     key_pairs_difference(kiln_entry_key(entry), search->key, add_difference, &candidate);
     memcpy(candidate.digest, digest, sizeof candidate.digest);
+    owned char *device = device_of_key(kiln_entry_key(entry));
+    candidate.is_of_other_device = strcmp(device, search->device) != 0;
     candidate.key = kiln_key_retain(kiln_entry_key(entry));
     candidate.name = must(strdup(info->name));
     candidate.device = must(strdup(info->device));
@@ -131,9 +137,11 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
 kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *digest,
                             entry_filter *filter, near_entries *ret_neighbours)
 {
-    neighbour_search search = {.key = key, .digest = digest, .filter = filter};
+    neighbour_search search = {
+        .key = key, .digest = digest, .device = device_of_key(key), .filter = filter};
     kiln_status status = walk_items(store, visit, &search);
     progress_end();
+    free(search.device);
     if (status != KILN_OK) {
         neighbours_free(&search.found);
         return status;

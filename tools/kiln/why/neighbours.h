@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,10 +22,11 @@ typedef struct near_entry {
     size_t parts;     /* the number of parts that differ */
     size_t all_parts; /* the number of parts that are in at least one of the two keys */
     uint64_t bytes;   /* the distance, which is roughly the number of bytes that differ */
+    bool is_of_other_device;
 } near_entry;
 
 typedef struct near_entries {
-    near_entry nearest[NEIGHBOURS_MAX]; /* the nearest first */
+    near_entry nearest[NEIGHBOURS_MAX]; /* those of the same device first, then the nearest */
     size_t count;
 } near_entries;
 
