@@ -80,6 +80,15 @@ class CliTest(unittest.TestCase):
             env=self.environment).stdout
         return output.decode().strip()
 
+    def journal(self, *events, file=None):
+        """Appends events: (kind, digest, time, build ms, saved ms, status, program, device, name).
+        """
+        tool = os.path.join(os.path.dirname(MAKE_CACHE), "make_journal")
+        os.makedirs(self.cache, mode=0o700, exist_ok=True)
+        lines = "".join("\t".join(str(field) for field in event) + "\n" for event in events)
+        subprocess.run([tool, file or os.path.join(self.cache, "journal")], check=True,
+                       input=lines.encode("utf-8", "surrogateescape"))
+
     def make_key_file(self, name="key", content=None):
         path = os.path.join(self.scratch, name)
         with open(path, "wb") as file:

@@ -144,7 +144,8 @@ class Entries(cli.CliTest):
         self.assertEqual(saxpy, {
             "digest": self.digests["saxpy"], "state": "ok", "kind": "program",
             "device": "Test Platform, Test Device", "name": "saxpy", "bytes": 3000,
-            "build_ns": 256000000, "created": 1700000000, "last_used": 1799999999})
+            "build_ns": 256000000, "created": 1700000000, "last_used": 1799999999,
+            "uses": None})
 
     def test_ls_all(self):
         kinds = sorted(item["kind"] for item in self.listed("--all"))

@@ -4,6 +4,7 @@
 import os
 import stat
 import subprocess
+import time
 
 import cli
 
@@ -44,6 +45,67 @@ class Orders(cli.CliTest):
         for order in ("", "colour", "Name"):
             self.assertIn(b"--sort expects used, created",
                           self.kiln("ls", "--sort", order, expect=2).stderr)
+
+
+class Uses(cli.CliTest):
+    HIT, BUILD, FAILURE, MEMORY_HITS = 1, 2, 3, 4
+
+    def setUp(self):
+        super().setUp()
+        self.digests = {name: self.make_entry("put", f"name={name}", name=name) for name in "abc"}
+        for digest in self.digests.values():
+            os.utime(self.entry_path(digest), (1600000000, 1600000000))
+        def event(kind, name, seconds):
+            return (kind, self.digests.get(name, ""), 1600000000 + seconds, 1, 1, 0, "app", "", "")
+        self.events = [event(self.BUILD, "a", -5), event(self.HIT, "b", 300),
+                       event(self.HIT, "a", -3), event(self.HIT, "b", 200),
+                       event(self.FAILURE, "a", 900), event(self.BUILD, "c", 100),
+                       event(self.MEMORY_HITS, "", 900)]
+
+    def test_of_the_journal(self):
+        """An entry's file may have an older time than the journal."""
+        self.assertEqual({item["uses"] for item in self.listed()}, {None})
+        self.assertNotIn(b"USES", self.kiln("ls").stdout)
+        self.journal(*self.events)
+        self.assertEqual([(item["name"], item["uses"], item["last_used"] - 1600000000)
+                          for item in self.listed()], [("b", 2, 300), ("c", 0, 100), ("a", 1, 0)])
+        for columns in "80", "100":
+            self.environment["COLUMNS"] = columns
+            lines = self.kiln("ls").stdout.decode().splitlines()
+            self.assertEqual(lines[0].split(), ["DIGEST", "SIZE", "BUILD", "USES", "LAST", "USED",
+                                                "NAME"])
+            self.assertRegex(lines[1], r" 2 2020-09-13 12:31:40 b$")
+            self.assertLessEqual(max(map(len, lines)), int(columns))
+
+    def test_what_is_chosen(self):
+        """What was used most recently is chosen by the journal's time."""
+        self.journal(*self.events)
+        digest = self.listed("--limit", "1")[0]["digest"]
+        self.assertEqual(digest, self.digests["b"])
+        for digest in self.digests.values():
+            os.utime(self.entry_path(digest), (1000, 1000))
+        self.journal((self.HIT, self.digests["c"], int(time.time()), 1, 1, 0, "app", "", ""))
+        self.kiln("rm", "--older-than", "1h")
+        self.assertEqual([item["name"] for item in self.listed()], ["c"])
+
+    def test_order_of_replay(self):
+        """A build that is used often is worth more than one that costs more."""
+        digests = [self.make_entry("put", f"source={name}", name=name, cost=cost)
+                   for name, cost in (("x", 1000), ("y", 3000), ("z", 2000))]
+        for digest in digests:
+            os.utime(self.entry_path(digest), (1600000000, 1600000000))
+        def order():
+            replay = self.kiln_json("replay", "--jobs", "1", *digests)
+            return "".join(entry["name"] for entry in replay["entries"])
+        self.assertEqual(order(), "yzx")
+        self.journal(*[(self.HIT, digests[0], 1600000000, 1, 1, 0, "app", "", "")] * 3)
+        self.assertEqual(order(), "xyz")
+
+    def test_a_journal_of_others(self):
+        """A journal that others can write is not read, and ls lists the entries without it."""
+        self.journal(*self.events)
+        os.chmod(os.path.join(self.cache, "journal"), 0o666)
+        self.assertEqual({item["uses"] for item in self.listed()}, {None})
 
 
 class Show(cli.CliTest):

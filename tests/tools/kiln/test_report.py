@@ -45,15 +45,6 @@ class Page(html.parser.HTMLParser):
 
 
 class JournalTest(cli.CliTest):
-    def journal(self, *events, file=None):
-        """Appends events: (kind, digest, time, build ms, saved ms, status, program, device, name).
-        """
-        tool = os.path.join(os.path.dirname(cli.MAKE_CACHE), "make_journal")
-        os.makedirs(self.cache, mode=0o700, exist_ok=True)
-        lines = "".join("\t".join(str(field) for field in event) + "\n" for event in events)
-        subprocess.run([tool, file or os.path.join(self.cache, "journal")], check=True,
-                       input=lines.encode("utf-8", "surrogateescape"))
-
     def page(self, *arguments):
         return self.kiln("report", *arguments).stdout.decode()
 

@@ -7,6 +7,7 @@
 
 #include "../entry/architecture.h"
 #include "../store/listing.h"
+#include "../store/uses.h"
 #include "../store/walk.h"
 #include "../text/memory.h"
 #include "../text/progress.h"
@@ -18,6 +19,7 @@
 
 typedef struct reading {
     work_list *list;
+    store_uses uses;
     entry_filter *filter;
     const char *architecture;
 } reading;
@@ -78,12 +80,16 @@ static void add(const reading *r, const kiln_item_info *info, const char *digest
 {
     work_list *list = r->list;
     list->items = array_grown(list->items, list->count, &list->capacity, sizeof *list->items);
+    const entry_use *use = uses_of(&r->uses, &info->digest);
+    const int64_t journal_s = use != NULL ? use->last_s : 0;
     work_item *item = &list->items[list->count++];
-    *item = (work_item){.name = must(strdup(info->name)),
-                        .device = must(strdup(info->device)),
-                        .build_ns = info->build_ns,
-                        .last_used_s = info->last_used_s,
-                        .inputs = digest_of_inputs(kiln_entry_key(entry), r->architecture)};
+    *item =
+        (work_item){.name = must(strdup(info->name)),
+                    .device = must(strdup(info->device)),
+                    .build_ns = info->build_ns,
+                    .uses = use != NULL ? use->count : 0,
+                    .last_used_s = journal_s > info->last_used_s ? journal_s : info->last_used_s,
+                    .inputs = digest_of_inputs(kiln_entry_key(entry), r->architecture)};
     memcpy(item->digest, digest, sizeof item->digest);
     must_succeed(kiln_key_strip(kiln_entry_key(entry), sizeof(kiln_digest), &item->key));
 }
@@ -124,7 +130,7 @@ static void free_item(work_item *item)
     kiln_key_release(&item->key);
 }
 
-/* Of several entries of the same build, keeps the one that was used last. */
+/* Of several entries of the same build, keeps the one that was used last, with the uses of all. */
 static void remove_repeated(work_list *list)
 {
     size_t kept = 0;
@@ -133,6 +139,7 @@ static void remove_repeated(work_list *list)
         work_item *item = &list->items[i];
         if (kept > 0 &&
             memcmp(&item->inputs, &list->items[kept - 1].inputs, sizeof item->inputs) == 0) {
+            list->items[kept - 1].uses += item->uses;
             free_item(item);
         } else {
             list->items[kept++] = *item;
@@ -141,12 +148,15 @@ static void remove_repeated(work_list *list)
     list->count = kept;
 }
 
-/* What a build is worth: its cost, divided by the days since the entry was used. Stores do not
- * count uses, so the last use stands for how often an entry is used. */
+/* What a build is worth: its cost for each use that can be expected. These are the uses so far, and
+ * one more for an entry that has not been used since it was built, or whose uses the journal does
+ * not have; divided by the days since the last use, because a program may have ceased to need it.
+ */
 static double worth(const work_item *item, int64_t now_s)
 {
     const int64_t age_s = now_s > item->last_used_s ? now_s - item->last_used_s : 0;
-    return (double)item->build_ns / (1 + (double)age_s / SECONDS_PER_DAY);
+    return (double)item->build_ns * (1 + (double)item->uses) /
+           (1 + (double)age_s / SECONDS_PER_DAY);
 }
 
 static int64_t order_s; /* the time to which by_worth refers */
@@ -165,9 +175,11 @@ kiln_status work_list_read(kiln_store *store, entry_filter *filter, const char *
     *ret_list = (work_list){0};
     kiln_status status = listing_choose(store, filter);
     if (status == KILN_OK) {
+        uses_read(store, &r.uses);
         status = walk_items(store, visit, &r);
     }
     progress_end();
+    uses_free(&r.uses);
     if (ret_list->count > 0) {
         remove_repeated(ret_list);
         order_s = time(NULL);

@@ -14,6 +14,7 @@ typedef struct work_item {
     char *name, *device;
     kiln_key *key; /* stripped, since it is needed only to read the entry again */
     uint64_t build_ns;
+    uint64_t uses; /* of all entries of the same build; 0 without a journal */
     int64_t last_used_s;
     kiln_digest inputs; /* equal for entries of the same build for different drivers */
 } work_item;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ static const char usage[] =
 
 #define SHORT_DIGEST 12
 
-static json_t *item_to_json(const listed_item *item)
+static json_t *item_to_json(const listed_item *item, bool has_uses)
 {
     json_t *object = must(json_object());
     json_add(object, "digest", json_text_or_null(item->digest));
@@ -45,6 +46,7 @@ static json_t *item_to_json(const listed_item *item)
     json_add(object, "build_ns", json_number(item->build_ns));
     json_add(object, "created", must(json_integer(item->created_s)));
     json_add(object, "last_used", must(json_integer(item->last_used_s)));
+    json_add(object, "uses", has_uses ? json_number(item->uses) : json_null());
     return object;
 }
 
@@ -77,6 +79,11 @@ static char *build_text(const listed_item *item)
     return text_of("%s", item->state == KILN_OK ? format_duration(item->build_ns, text) : "-");
 }
 
+static char *uses_text(const listed_item *item)
+{
+    return text_of("%" PRIu64, item->uses);
+}
+
 static char *last_used_text(const listed_item *item)
 {
     char text[UNIT_TEXT_SIZE];
@@ -102,16 +109,20 @@ typedef struct ls_column {
 } ls_column;
 
 static const ls_column columns[] = {
-    {"DIGEST", COLUMN_TEXT, digest_text, NULL},    {"STATE", COLUMN_TEXT, state_text, "ok"},
-    {"KIND", COLUMN_TEXT, kind_text, "program"},   {"SIZE", COLUMN_NUMBER, size_text, NULL},
-    {"BUILD", COLUMN_NUMBER, build_text, NULL},    {"LAST USED", COLUMN_TEXT, last_used_text, NULL},
-    {"DEVICE", COLUMN_LONG_TEXT, device_text, ""}, {"NAME", COLUMN_LONG_TEXT, name_text, NULL},
+    {"DIGEST", COLUMN_TEXT, digest_text, NULL},       {"STATE", COLUMN_TEXT, state_text, "ok"},
+    {"KIND", COLUMN_TEXT, kind_text, "program"},      {"SIZE", COLUMN_NUMBER, size_text, NULL},
+    {"BUILD", COLUMN_NUMBER, build_text, NULL},       {"USES", COLUMN_NUMBER, uses_text, NULL},
+    {"LAST USED", COLUMN_TEXT, last_used_text, NULL}, {"DEVICE", COLUMN_LONG_TEXT, device_text, ""},
+    {"NAME", COLUMN_LONG_TEXT, name_text, NULL},
 };
 
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
-static bool varies(const ls_column *column, const store_listing *listing)
+static bool is_shown(const ls_column *column, const store_listing *listing)
 {
+    if (column->text == uses_text) {
+        return listing->has_uses;
+    }
     if (column->usual == NULL || (column->usual[0] == '\0' && listing->count < 2)) {
         return true;
     }
@@ -144,7 +155,7 @@ static void print_table(const store_listing *listing)
     struct table *table = table_new();
     table_fit(table);
     for (size_t i = 0; i < COLUMN_COUNT; i++) {
-        if (varies(&columns[i], listing)) {
+        if (is_shown(&columns[i], listing)) {
             table_add_column(table, columns[i].heading, columns[i].kind);
             shown[count++] = &columns[i];
         }
@@ -161,7 +172,7 @@ static void print_table(const store_listing *listing)
 static void print_listing(const store_listing *listing, bool json)
 {
     for (size_t i = 0; json && i < listing->count; i++) {
-        json_print(stdout, item_to_json(&listing->items[i]));
+        json_print(stdout, item_to_json(&listing->items[i], listing->has_uses));
     }
     if (!json && listing->count > 0) {
         print_table(listing);

@@ -9,10 +9,12 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
+#include "uses.h"
 #include "walk.h"
 
 typedef struct listing_walk {
     entry_filter *filter; /* NULL: all items */
+    store_uses uses;
     store_listing listing;
 } listing_walk;
 
@@ -21,8 +23,13 @@ static int take_item(void *user, kiln_item *item, const kiln_item_info *info, co
     progress_step("listed");
     listing_walk *walk = user;
     store_listing *listing = &walk->listing;
+    const entry_use *use = uses_of(&walk->uses, &info->digest);
+    kiln_item_info seen = *info;
+    if (use != NULL && use->last_s > seen.last_used_s) {
+        seen.last_used_s = use->last_s;
+    }
     char *driver = walk->filter != NULL && walk->filter->reads_drivers ? driver_of(item) : NULL;
-    if (walk->filter != NULL && !entry_filter_selects(walk->filter, info, driver)) {
+    if (walk->filter != NULL && !entry_filter_selects(walk->filter, &seen, driver)) {
         free(driver);
         return 0;
     }
@@ -39,8 +46,9 @@ static int take_item(void *user, kiln_item *item, const kiln_item_info *info, co
         .bytes = info->bytes,
         .stored_bytes = info->stored_bytes,
         .build_ns = info->build_ns,
+        .uses = use != NULL ? use->count : 0,
         .created_s = info->created_s,
-        .last_used_s = info->last_used_s,
+        .last_used_s = seen.last_used_s,
     };
     memcpy(listed->digest, digest, sizeof listed->digest);
     return 0;
@@ -123,8 +131,10 @@ void listing_sort(store_listing *listing, listing_order *order)
 kiln_status listing_read(kiln_store *store, entry_filter *filter, store_listing *ret_listing)
 {
     listing_walk walk = {.filter = filter};
+    walk.listing.has_uses = uses_read(store, &walk.uses) == KILN_OK;
     kiln_status status = walk_items(store, take_item, &walk);
     progress_end();
+    uses_free(&walk.uses);
     if (status != KILN_OK) {
         listing_free(&walk.listing);
         return status;

@@ -19,13 +19,16 @@ typedef struct listed_item {
     char *device, *name, *tool;
     char *driver; /* NULL: it was not asked for */
     uint64_t bytes, stored_bytes, build_ns;
-    int64_t created_s, last_used_s;
+    uint64_t uses; /* see store_uses; 0 without a journal */
+    int64_t created_s;
+    int64_t last_used_s; /* the journal's time, if that is later than the file's */
 } listed_item;
 
 typedef struct store_listing {
     listed_item *items; /* the most recently used first; items last used in the same second are
                            ordered by digest */
     size_t count, capacity;
+    bool has_uses; /* there is a journal */
 } store_listing;
 
 /* Reads the headers of the items that a filter selects, without regard to its limit. @filter may be
