@@ -2,6 +2,7 @@
 """Tests the filters that commands share, and the table and the groups of kiln ls."""
 
 import os
+import re
 import time
 
 import cli
@@ -109,6 +110,47 @@ class Filters(cli.CliTest):
             self.assertEqual(len(lines), 5)
             self.assertLessEqual(max(map(len, lines)), width)
             self.assertEqual(lines[0].split(), "DIGEST SIZE BUILD LAST USED NAME".split())
+
+
+class Progress(cli.CliTest):
+    """Work that takes seconds shows its rate, and how long the rest takes."""
+
+    def setUp(self):
+        super().setUp()
+        self.digest, *_ = [self.make_entry("put", f"source={i}", name=f"n{i}") for i in range(20)]
+        self.pack = os.path.join(self.scratch, "pack")
+
+    def check(self, what, *arguments):
+        _, shown = self.on_terminal(*arguments)
+        self.assertNotIn(b"/s", shown)
+        self.environment["LD_PRELOAD"] = os.environ["FAST_CLOCK"]
+        _, shown = self.on_terminal(*arguments)
+        del self.environment["LD_PRELOAD"]
+        lines = re.findall(rb"\r\[#* *\] (\d+) of 20 " + what + rb"(?:, ([\d.]+)/s)?(, [^,]* left)?\x1b",
+                           shown)
+        self.assertEqual([line[0] for line in lines[:2]], [b"1", b"2"], shown)
+        self.assertEqual(lines[0][1:], (b"", b""), shown)
+        self.assertTrue(lines[10][1] and lines[10][2], shown)
+        self.assertEqual((lines[19][0], lines[19][2]), (b"20", b""), shown)
+
+    def test_without_filters(self):
+        self.check(b"checked", "verify")
+        self.check(b"looked at", "pack", self.pack)
+        self.check(b"listed", "ls")
+        self.check(b"compared", "why", self.digest)
+        self.check(b"looked at", "copy", self.cache, os.path.join(self.scratch, "copy"))
+
+    def test_with_filters(self):
+        self.check(b"looked at", "verify", "--name=n1")
+        self.check(b"looked at", "pack", "--name=n1", self.pack)
+        self.check(b"listed", "pack", "--limit=3", self.pack)
+        self.check(b"listed", "trim", "--name=n1", "--dry-run", "--max-size=1")
+        self.check(b"examined", "trim", "--name=n1", "--stale", "--dry-run")
+        self.check(b"listed", "rm", "--name=absent")
+
+    def test_of_a_pack(self):
+        self.kiln("pack", self.pack)
+        self.check(b"checked", "verify", "--dir", self.pack)
 
 
 if __name__ == "__main__":

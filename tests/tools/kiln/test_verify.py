@@ -82,7 +82,7 @@ class Repair(cli.CliTest):
     def test_progress(self):
         """Progress has its own line, which is removed before each message and at the end."""
         output, shown = self.on_terminal("verify", expect=5)
-        self.assertRegex(shown, rb"\r\d checked\x1b\[K")
+        self.assertRegex(shown, rb"\r\[#+ +\] 1 of 3 checked\x1b\[K")
         self.assertIn(b"\r\x1b[Kkiln: " + self.damaged.encode(), shown)
         self.assertIn(b"4 checked: 3 ok", output)
         self.environment["TERM"] = "dumb"

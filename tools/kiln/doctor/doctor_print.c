@@ -6,6 +6,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/table.h"
+#include "../text/units.h"
 #include "doctor.h"
 
 static const char *member(const json_t *object, const char *name)

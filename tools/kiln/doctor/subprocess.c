@@ -14,7 +14,7 @@
 
 #include "../text/exit_code.h"
 #include "../text/memory.h"
-#include "../text/output.h"
+#include "../text/units.h"
 
 #define NS_PER_MS 1000000
 #define NS_PER_S 1000000000

@@ -7,6 +7,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/table.h"
+#include "../text/units.h"
 #include "dpcpp.h"
 #include "listing_dpcpp.h"
 #include "root.h"

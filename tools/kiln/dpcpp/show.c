@@ -12,6 +12,7 @@
 #include "../text/output.h"
 #include "../text/output_file.h"
 #include "../text/table.h"
+#include "../text/units.h"
 #include "dpcpp.h"
 #include "files.h"
 #include "listing_dpcpp.h"

@@ -4,6 +4,7 @@
 #include "../text/exit_code.h"
 #include "../text/json.h"
 #include "../text/output.h"
+#include "../text/units.h"
 #include "dpcpp.h"
 #include "root.h"
 #include "survey.h"

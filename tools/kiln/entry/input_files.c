@@ -14,6 +14,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/table.h"
+#include "../text/units.h"
 
 /* The maximum number of files that are listed for a result in the text output. The JSON output
  * lists all files. */

@@ -8,8 +8,8 @@
 
 #include "../text/json.h"
 #include "../text/memory.h"
-#include "../text/output.h"
 #include "../text/table.h"
+#include "../text/units.h"
 #include "input_files.h"
 #include "key_part.h"
 

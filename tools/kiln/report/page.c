@@ -8,6 +8,7 @@
 #include "../text/markup.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+#include "../text/units.h"
 
 /* The rows of a table, and the bars of the chart, that are shown. */
 #define ROWS_MAX 20u

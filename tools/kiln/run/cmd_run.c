@@ -21,6 +21,7 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+#include "../text/units.h"
 #include "child.h"
 #include "layers.h"
 #include "run_counters.h"

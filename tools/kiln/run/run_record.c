@@ -16,6 +16,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/output_file.h"
+#include "../text/units.h"
 
 static const char variable[] = "KILN_RECORD";
 

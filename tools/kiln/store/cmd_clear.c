@@ -9,6 +9,7 @@
 #include "../text/exit_code.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+#include "../text/units.h"
 #include "other_layout.h"
 #include "removal.h"
 

@@ -12,9 +12,11 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/table.h"
+#include "../text/units.h"
 #include "groups.h"
 #include "listing.h"
 #include "other_layout.h"
+#include "walk.h"
 
 static const char usage[] =
     "Usage: kiln ls [--dir DIR] [--key-file FILE] [--layout LAYOUT] [--all] [--sort ORDER]\n"
@@ -222,6 +224,7 @@ typedef struct ls_order {
 static int list(const cache_directory *directory, ls_order *wanted)
 {
     store_listing listing;
+    walk_expect(directory);
     kiln_status status = listing_read(directory->store, &wanted->filter, &listing);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);

@@ -13,6 +13,8 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+#include "../text/progress.h"
+#include "../text/units.h"
 #include "listing.h"
 #include "walk.h"
 
@@ -54,6 +56,7 @@ static void add(pack_job *packing, kiln_item *item, const char *digest)
 static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
     pack_job *packing = user;
+    progress_step("looked at");
     if (entry_filter_selects_item(&packing->filter, item, info)) {
         add(packing, item, digest);
     }
@@ -110,9 +113,11 @@ static int pack_into(pack_job *packing, const cache_directory *directory, const 
     if (status != KILN_OK) {
         return complain_of(&error, status);
     }
+    walk_expect(directory);
     status = listing_choose(directory->store, &packing->filter);
     if (status == KILN_OK) {
         status = walk_items(directory->store, visit, packing);
+        progress_end();
     }
     if (status != KILN_OK || packing->status != KILN_OK) {
         kiln_pack_writer_abandon(&packing->writer);

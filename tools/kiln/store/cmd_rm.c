@@ -11,7 +11,6 @@
 #include "listing.h"
 #include "removal.h"
 #include "walk.h"
-
 static const char usage[] =
     "Usage: kiln rm [--dir DIR] [--key-file FILE] [--all-matching] [--json] DIGEST-PREFIX...\n"
     "       kiln rm [--dir DIR] [--key-file FILE] [--json] FILTERS\n"
@@ -149,6 +148,7 @@ static int remove_selected(const cache_directory *directory, const command_line 
                            bool all_matching, entry_filter *filter)
 {
     store_listing listing;
+    walk_expect(directory);
     kiln_status status = listing_read(directory->store, filter, &listing);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);

@@ -12,6 +12,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/table.h"
+#include "../text/units.h"
 #include "counters.h"
 #include "tiers.h"
 

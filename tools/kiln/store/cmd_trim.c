@@ -11,10 +11,12 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
+#include "../text/units.h"
 #include "listing.h"
 #include "other_layout.h"
 #include "removal.h"
 #include "stale.h"
+#include "walk.h"
 
 static const char usage[] =
     "Usage: kiln trim [--dir DIR] [--key-file FILE] [--max-size SIZE] [--stale] [--dry-run]\n"
@@ -204,6 +206,7 @@ static kiln_status trim(const cache_directory *directory, trim_order *order, tri
 {
     kiln_status status = KILN_OK;
     outcome->report.struct_size = sizeof outcome->report;
+    walk_expect(directory);
     if (order->stale) {
         status = stale_remove(directory->store, &order->filter, order->dry_run, &outcome->stale);
     }

@@ -91,7 +91,6 @@ static void quarantine(verification *work, kiln_item *item, const kiln_item_info
 static void take_result(void *user, kiln_item *item, kiln_status status, const char *why)
 {
     verification *work = user;
-    progress_step("checked");
     work->unreadable += is_unreadable(status);
     kiln_item_info info = {.struct_size = sizeof info};
     if (status == KILN_OK || kiln_item_get_info(item, &info) != KILN_OK) {
@@ -104,6 +103,12 @@ static void take_result(void *user, kiln_item *item, kiln_status status, const c
             quarantine(work, item, &info);
         }
     }
+}
+
+static void take_checked(void *user, kiln_item *item, kiln_status status, const char *why)
+{
+    progress_step("checked");
+    take_result(user, item, status, why);
 }
 
 /* ---- repair ---- */
@@ -162,6 +167,7 @@ static int check_item(void *user, kiln_item *item, const kiln_item_info *info, c
     verification *work = user;
     kiln_verify_report *report = &work->report;
     kiln_entry *entry = NULL;
+    progress_step("looked at");
     if (!entry_filter_selects_item(work->filter, item, info)) {
         return 0;
     }
@@ -182,7 +188,7 @@ static int check_item(void *user, kiln_item *item, const kiln_item_info *info, c
 static kiln_status check_all(kiln_store *store, verification *work)
 {
     if (!entry_filter_is_set(work->filter)) {
-        return kiln_store_verify(store, take_result, work, &work->report);
+        return kiln_store_verify(store, take_checked, work, &work->report);
     }
     const kiln_status status = listing_choose(store, work->filter);
     return status == KILN_OK ? walk_items(store, check_item, work) : status;
@@ -233,6 +239,7 @@ static kiln_status check(const cache_directory *directory, verification *work)
 {
     kiln_status status = KILN_OK;
     if (directory->store != NULL) {
+        walk_expect(directory);
         status = check_all(directory->store, work);
     }
     progress_end();

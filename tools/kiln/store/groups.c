@@ -8,8 +8,8 @@
 
 #include "../text/json.h"
 #include "../text/memory.h"
-#include "../text/output.h"
 #include "../text/table.h"
+#include "../text/units.h"
 
 #define DAY_LENGTH 10 /* of a date, at the beginning of a time */
 

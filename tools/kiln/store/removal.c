@@ -8,6 +8,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
+#include "../text/units.h"
 #include "walk.h"
 
 typedef struct removal_walk {

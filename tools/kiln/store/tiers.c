@@ -6,8 +6,8 @@
 #include "../command/location.h"
 #include "../text/json.h"
 #include "../text/memory.h"
-#include "../text/output.h"
 #include "../text/table.h"
+#include "../text/units.h"
 
 static void add_tier(void *user, const kiln_tier_info *info)
 {

@@ -14,7 +14,9 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
+#include "../text/units.h"
 #include "listing.h"
+#include "walk.h"
 
 typedef struct transfer_work {
     const transfer_terms *terms;
@@ -79,19 +81,6 @@ static int exit_code_of_report(const kiln_copy_report *report)
     return report->unauthenticated > 0 || report->refused > 0 ? EXIT_IO : EXIT_OK;
 }
 
-/* Returns how many entries there are, if that is known without asking for each of them; otherwise
- * 0. */
-static uint64_t known_entries(const cache_directory *directory)
-{
-    kiln_store_stat stat = {.struct_size = sizeof stat};
-    const bool is_counted =
-        is_plain_directory(directory->path) || strncmp(directory->path, "pack:", 5) == 0;
-    return is_counted && strchr(directory->path, '|') == NULL &&
-                   kiln_store_get_stat(directory->store, KILN_STAT_KNOWN, &stat) == KILN_OK
-               ? stat.entries
-               : 0;
-}
-
 static kiln_status copy(const cache_directory *from, const cache_directory *into,
                         transfer_work *work, kiln_copy_report *report, kiln_error *error)
 {
@@ -102,6 +91,7 @@ static kiln_status copy(const cache_directory *from, const cache_directory *into
         .wants_entry = wants_entry,
         .user = work,
     };
+    walk_expect(from);
     kiln_status status =
         work->terms->filter == NULL ? KILN_OK : listing_choose(from->store, work->terms->filter);
     if (status != KILN_OK) {
@@ -110,7 +100,6 @@ static kiln_status copy(const cache_directory *from, const cache_directory *into
     if (work->terms->only_fitting) {
         work->drivers = installed_drivers_find();
     }
-    progress_expect(known_entries(from));
     status = kiln_store_copy(from->store, into->store, &params, report, error);
     progress_end();
     if (work->terms->only_fitting) {

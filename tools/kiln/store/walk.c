@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "../command/location.h"
+#include "../text/progress.h"
+
 typedef struct item_walk {
     walk_step *step;
     void *user;
@@ -52,4 +55,16 @@ kiln_status walk_to_entry(kiln_store *store, const char *digest, kiln_status *re
     *ret_read = wanted.read;
     *ret_entry = wanted.entry;
     return status;
+}
+
+void walk_expect(const cache_directory *directory)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    const bool is_counted =
+        is_plain_directory(directory->path) || strncmp(directory->path, "pack:", 5) == 0;
+    if (progress_is_shown() && is_counted && directory->store != NULL &&
+        strchr(directory->path, '|') == NULL &&
+        kiln_store_get_stat(directory->store, KILN_STAT_KNOWN, &stat) == KILN_OK) {
+        progress_expect(stat.entries);
+    }
 }

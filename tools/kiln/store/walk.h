@@ -6,6 +6,8 @@
 
 #include <kiln/store_tools.h>
 
+#include "../command/directory.h"
+
 /* Receives an item. Returns 0 to continue. */
 typedef int walk_step(void *user, kiln_item *item, const kiln_item_info *info, const char *digest);
 
@@ -17,3 +19,7 @@ kiln_status walk_items(kiln_store *store, walk_step *step, void *user);
  * KILN_MISS if there is no such entry. Returns the status of the walk. */
 kiln_status walk_to_entry(kiln_store *store, const char *digest, kiln_status *ret_read,
                           kiln_entry **ret_entry);
+
+/* Makes the progress of walks through a directory or a pack show how many items are left. Of other
+ * stores, the number of items is not known without a walk. */
+void walk_expect(const cache_directory *directory);

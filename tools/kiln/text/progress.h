@@ -5,13 +5,18 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
+/* Returns whether progress is shown. */
+bool progress_is_shown(void);
+
 /* Sets the number of steps, so that a bar shows how many steps are left; 0 if the number is not
- * known. The number is used until progress_end. */
+ * known. The number is used until the next call. */
 void progress_expect(uint64_t steps);
 
-/* Counts one step. @what, such as "checked", follows the count in the line. */
+/* Counts one step. @what, such as "checked", follows the count in the line. After a second, the
+ * line also shows how many steps are done in a second, and the time that is left. */
 void progress_step(const char *what);
 
 /* Removes the line, which appears again at the next step. */

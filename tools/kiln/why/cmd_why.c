@@ -6,11 +6,13 @@
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/options.h"
+#include "../store/walk.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/table.h"
+#include "../text/units.h"
 #include "key_difference.h"
 #include "missed_files.h"
 #include "missed_key.h"
@@ -123,6 +125,7 @@ static int explain(const cache_directory *directory, const missed_key *missed,
         }
     }
     near_entries neighbours;
+    walk_expect(directory);
     kiln_status status =
         neighbours_find(directory->store, missed->key, missed->digest, filter, &neighbours);
     if (status != KILN_OK) {
