@@ -6,6 +6,7 @@ import os
 import pty
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -321,6 +322,31 @@ class Summary(RunTest):
             result.stderr,
             b"kiln: 3 hits (2 from the store), 0 builds, 0 passed through, 1.50 s saved, "
             b"3 entries, 1.4 MiB, 1 waiting to be captured\n")
+
+    def messages(self, *arguments):
+        """Runs the tool, and returns what each of its writes to stderr wrote."""
+        reader, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with reader:
+            with writer:
+                process = subprocess.Popen([self.tool, *arguments], env=self.environment,
+                                           stdout=subprocess.DEVNULL, stderr=writer)
+            written = list(iter(lambda: reader.recv(1 << 16), b""))
+            process.wait(60)
+        return written
+
+    def test_lines_stay_whole(self):
+        """Each line is written at once, so that the lines of several processes do not mix."""
+        self.make("entries")
+        written = self.messages("run", "--summary", "sh", "-c", f"'{cli.MAKE_CACHE}' count & "
+                                f"'{cli.MAKE_CACHE}' count; wait")
+        self.assertEqual([line.count(b"\n") for line in written], [1], written)
+        self.assertTrue(written[0].startswith(b"kiln: 6 hits"), written)
+        self.assertTrue(written[0].endswith(b" waiting to be captured\n"), written)
+        written = self.messages("run", "--summary", "--json", cli.MAKE_CACHE, "count")
+        self.assertEqual([line[-2:] for line in written], [b"}\n"])
+        written = self.messages("ls", "--dir", os.path.join(self.scratch, "a\tb"), "--name=x")
+        written += self.messages("show", "aaaa")
+        self.assertTrue(written and all(line[-1:] == b"\n" for line in written), written)
 
     def test_a_program_that_compiles_nothing(self):
         lines = self.run_app("--summary", "true").stderr.decode().splitlines()

@@ -85,20 +85,18 @@ static void print_line(const counter_values *counters)
     const uint64_t hits = stats->hits_memory + stats->hits_store;
     char saved[UNIT_TEXT_SIZE];
     char bytes[UNIT_TEXT_SIZE];
-    fprintf(stderr,
-            "kiln: %" PRIu64 " %s (%" PRIu64 " from the store), %" PRIu64 " %s, %" PRIu64
-            " passed through, %s saved, %" PRIu64 " %s, %s",
-            hits, noun_of(hits, "hit", "hits"), stats->hits_store, stats->builds,
-            noun_of(stats->builds, "build", "builds"), stats->passed_through,
-            format_duration(stats->saved_ns, saved), counters->entries,
-            noun_of(counters->entries, "entry", "entries"), format_size(counters->bytes, bytes));
-    if (stats->failures > 0) {
-        fprintf(stderr, ", %" PRIu64 " failed", stats->failures);
-    }
-    if (counters->requests > 0) {
-        fprintf(stderr, ", %" PRIu64 " waiting to be captured", counters->requests);
-    }
-    fputc('\n', stderr);
+    owned char *failed =
+        stats->failures == 0 ? must(strdup("")) : text_of(", %" PRIu64 " failed", stats->failures);
+    owned char *waiting = counters->requests == 0
+                              ? must(strdup(""))
+                              : text_of(", %" PRIu64 " waiting to be captured", counters->requests);
+    complain("%" PRIu64 " %s (%" PRIu64 " from the store), %" PRIu64 " %s, %" PRIu64
+             " passed through, %s saved, %" PRIu64 " %s, %s%s%s",
+             hits, noun_of(hits, "hit", "hits"), stats->hits_store, stats->builds,
+             noun_of(stats->builds, "build", "builds"), stats->passed_through,
+             format_duration(stats->saved_ns, saved), counters->entries,
+             noun_of(counters->entries, "entry", "entries"), format_size(counters->bytes, bytes),
+             failed, waiting);
 }
 
 /* Prints what the counters alone do not say.

@@ -43,10 +43,16 @@ void complain(const char *format, ...)
         return;
     }
     /* Kiln's own text can have several lines. Control characters in text that it quotes are
-     * escaped. */
-    fputs("kiln: ", stderr);
-    write_text(stderr, text, (size_t)length);
-    fputc('\n', stderr);
+     * escaped. Everything is written at once, so that messages of several processes do not mix
+     * within a line. */
+    owned char *shown = NULL;
+    size_t size = 0;
+    FILE *stream = must(open_memstream(&shown, &size));
+    fputs("kiln: ", stream);
+    write_text(stream, text, (size_t)length);
+    fputc('\n', stream);
+    must_succeed(fclose(stream));
+    fwrite(shown, 1, size, stderr);
 }
 
 void end_tool(int exit_code)

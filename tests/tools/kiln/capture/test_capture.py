@@ -246,6 +246,26 @@ class Started(CaptureTest):
             self.assert_saw_no_child(process)
         self.assertEqual(self.kinds(), wanted)
 
+    def test_a_run_that_waits(self):
+        """kiln run --wait returns when the results of all processes are captured."""
+        self.environment.pop("OPENCL_LAYERS")
+        self.write("b.cl", SOURCE % 1)
+        script = f"'{APP}' a.cl return & '{APP}' b.cl return; wait"
+        done = self.kiln("run", "--wait", "sh", "-c", script, KILN_HELPER="0")
+        self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["5", "6"]), done.stderr)
+        self.assertEqual(self.kinds(), {"program": 2})
+        self.assertRegex(done.stderr.splitlines()[-1], r"^kiln: 0 hits .* 2 builds, .* 2 entries, ")
+        self.assertNotIn("captured", done.stderr)
+        self.assertEqual(self.helpers(), [])
+
+    def test_a_run_that_does_not_wait(self):
+        self.environment.pop("OPENCL_LAYERS")
+        done = self.kiln("run", "--summary", APP, "a.cl", "return", KILN_HELPER="0")
+        self.assertEqual((done.stdout.split(), self.kinds()), (["5"], {"request": 1}), done.stderr)
+        self.assertIn("1 result will be captured in a moment; run the program again, or add --wait",
+                      done.stderr)
+        self.assertTrue(done.stderr.endswith(", 1 waiting to be captured\n"), done.stderr)
+
     def test_adopts_orphans(self):
         """A process that adopts orphans would get the helper as a child, so the layer starts
         none."""
