@@ -83,7 +83,7 @@ class Image(ImageTest):
         self.assertEqual(labels["kiln.driver"], "A Platform 2.1")
         self.assertEqual(labels["kiln.toolchain"], "a tool 1.0\nmake_cache")
 
-    def test_the_pack_is_used_where_the_image_is_mounted(self):
+    def test_the_pack_of_a_mounted_image_is_used(self):
         self.pack("image")
         pack = os.path.join(self.extract("image"), "kernels.kpack")
         self.assertEqual(self.names(f"pack:{pack}"), self.names(self.cache))

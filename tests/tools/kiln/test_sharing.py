@@ -36,6 +36,38 @@ done
 ip link set lo up && echo 127.0.0.1 cache.example >>/etc/hosts
 """
 
+# A registry without passwords and TLS.
+REGISTRY = """# as root
+cat >/tmp/registry.yml <<END
+version: 0.1
+storage: {filesystem: {rootdirectory: /tmp/registry}}
+http: {addr: ":5000"}
+END
+docker-registry serve /tmp/registry.yml >/tmp/registry.log 2>&1 &
+for _ in $(seq 600); do
+    if (: </dev/tcp/127.0.0.1/5000) 2>/dev/null; then break; fi
+    sleep 0.1
+done
+echo 127.0.0.1 registry.example >>/etc/hosts
+mkdir -p /etc/containers
+echo '{"default": [{"type": "insecureAcceptAnything"}]}' >/etc/containers/policy.json
+printf '[[registry]]\nlocation = "registry.example:5000"\ninsecure = true\n' \
+    >/etc/containers/registries.conf
+"""
+
+# The pulled layers are those that were pushed, and the packs hold 1 and 2 of the 3 entries. Of each
+# image, its configuration and one layer were sent.
+PULLED = """# as root
+for layer in ~alice/kernels-1.1/blobs/sha256/*; do
+    cmp $layer /srv/pulled/blobs/sha256/${layer##*/}
+done
+test $(ls ~alice/kernels-1.1/blobs/sha256 | wc -l) = 4
+test "$(kiln ls --json --dir pack:/kernels/kernels.kpack | wc -l)" = 1
+test "$(kiln ls --json --dir pack:/kernels/kernels-2.kpack | wc -l)" = 2
+test $(grep -c 'response completed.*method=PUT.*/blobs/' /tmp/registry.log) = 4
+skopeo inspect docker://registry.example:5000/kernels:1.1 | grep -q '"kiln.driver": "Intel'
+"""
+
 
 def sections():
     """The blocks under each heading: pairs of language and text."""
@@ -63,8 +95,8 @@ class SharingTest(unittest.TestCase):
             self.assertRegex(block, HEADER, "the first line names no user")
         return blocks
 
-    def check(self, title, *more):
-        blocks = [*self.shell_blocks(title), *more]
+    def check(self, title, before=(), more=()):
+        blocks = [*before, *self.shell_blocks(title), *more]
         if os.geteuid() != 0 or not pod.has_pods():
             self.skipTest("only root can make users and roots")
         if any("redis-server" in block for block in blocks):
@@ -96,7 +128,7 @@ class Sharing(SharingTest):
 
     def test_a_group_that_writes(self):
         """What a member without a trusted key puts there is a miss."""
-        self.check("A group that writes", "# as root\nredis-cli -s /run/kiln/redis flushall", """# as carol
+        self.check("A group that writes", more=["# as root\nredis-cli -s /run/kiln/redis flushall", """# as carol
 kiln key new carol
 export KILN_SECRET_KEY_FILE=~/.config/kiln/keys/carol
 kiln run --dir "$HOME/.cache/kiln|redis+unix:///run/kiln/redis" -- app
@@ -105,7 +137,7 @@ test "$(redis-cli -s /run/kiln/redis dbsize)" = 3
 rm -r ~/.cache/kiln
 kiln run --expect-warm --dir "$HOME/.cache/kiln|redis+unix:///run/kiln/redis" -- app || code=$?
 test "$code" = 3
-""")
+"""])
 
 
 class SharingLong(SharingTest):
@@ -117,6 +149,13 @@ class SharingLong(SharingTest):
 
     def test_a_container_image(self):
         self.check("A container image")
+
+    def test_an_image_of_its_own(self):
+        for program in "skopeo", "umoci", "docker-registry":
+            if shutil.which(program) is None:
+                self.skipTest(f"no {program}")
+        result = self.check("An image of its own", before=[REGISTRY], more=[PULLED])
+        self.assertIn(b"2 entries", result.stdout)
 
     def test_a_server(self):
         self.check("A server")
