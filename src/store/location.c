@@ -178,6 +178,12 @@ static bool read_readonly(const char *value, kilni_store_options *options)
     return set_flag(value, KILN_STORE_READONLY, "1", "0", options);
 }
 
+static bool read_owner(const char *value, kilni_store_options *options)
+{
+    options->trusts_any_owner = strcmp(value, "any") == 0;
+    return options->trusts_any_owner || strcmp(value, "self") == 0;
+}
+
 static bool read_sync(const char *value, kilni_store_options *options)
 {
     return set_flag(value, KILN_STORE_SYNC, "1", "0", options);
@@ -360,6 +366,7 @@ static const struct option {
     {"max-size", read_max_size, "a number of bytes, with a suffix K, M, G or T"},
     {"max-entry", read_max_entry, "a number of bytes above 0, with a suffix K, M, G or T"},
     {"readonly", read_readonly, "0 or 1"},
+    {"owner", read_owner, "self or any"},
     {"sync", read_sync, "0 or 1"},
     {"lease", read_lease, "on or off"},
     {"stamp", read_stamp, "a number of seconds"},

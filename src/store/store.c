@@ -59,12 +59,24 @@ static void forget_signing_key(kilni_signing_key *key)
     }
 }
 
+/* Without these conditions, a user could write what others run. */
+static bool may_trust_any_owner(const kilni_store_options *options)
+{
+    return options->key_file && options->flags & KILN_STORE_READONLY &&
+           options->layout == KILNI_STORE_LAYOUT_KILN;
+}
+
 /* The key file is read first. If it cannot be read, no directory is created and no entry is
  * trusted. */
 kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *path,
                                   const kilni_store_options *options, kiln_store **ret_store,
                                   kiln_error *error)
 {
+    if (options->trusts_any_owner && !may_trust_any_owner(options)) {
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "owner=any needs readonly=1 and a signing key (key-file=), in "
+                               "layout kiln");
+    }
     kilni_signing_key *key;
     kilni_signers *signers = NULL;
     kiln_status status = read_signing_key(options->key_file, &key, error);

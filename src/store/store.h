@@ -61,6 +61,8 @@ typedef struct kilni_store_options {
     kiln_log log;
     kilni_store_write write; /* for a tier of a chain: the option write= */
     const char *key_file;    /* NULL: none. Set to NULL once the store is open */
+    /* Owners and modes do not count, because the store is read-only and has a signing key. */
+    bool trusts_any_owner;
     /* The following options are for a store on a server. */
     bool trusts_any; /* entries need no signature */
     /* Files of keys (store/signing); NULL: none. Set to NULL once the store is open. */

@@ -61,6 +61,72 @@ static bool exists(const char *path)
     return lstat(path, &stat) == 0;
 }
 
+/* ---- directories of any owner ---- */
+
+static void set_mode(const char *path, mode_t mode)
+{
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+/* Opens the directory by a URL, with these options. */
+static kiln_status open_url(const char *options, kiln_store **ret_store)
+{
+    char url[SCRATCH_PATH_SIZE + 64];
+    snprintf(url, sizeof url, "file://%s?%s", cache, options);
+    const kiln_store_params params = {.struct_size = sizeof params, .key_file = key_file};
+    return kiln_store_open(url, &params, ret_store, NULL);
+}
+
+/* As root, the test also gives the files to a different user. */
+static void test_owners_and_modes_do_not_count_if_entries_are_signed(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE], folder[SCRATCH_PATH_SIZE];
+    if (strcmp(layout, "kiln") != 0) {
+        return;
+    }
+    assert_int_equal(scratch_put(with_key, 1, 5000), KILN_OK);
+    assert_int_equal(scratch_put(without_key, 2, 5000), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    snprintf(folder, sizeof folder, "%s/v1", cache);
+    set_mode(path, 0666);
+    set_mode(folder, 0777);
+    set_mode(cache, 0777);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 12345, 12345), 0);
+        assert_int_equal(chown(folder, 12345, 12345), 0);
+        assert_int_equal(chown(cache, 12345, 12345), 0);
+    }
+    kiln_store *store = NULL;
+    assert_int_equal(open_url("readonly=1", &store), KILN_E_DENIED);
+    assert_int_equal(open_url("readonly=1&owner=self", &store), KILN_E_DENIED);
+    assert_int_equal(open_url("readonly=1&owner=any", &store), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_E_UNAUTHENTICATED);
+    assert_int_equal(scratch_put(store, 3, 100), KILN_E_READONLY);
+
+    char moved[SCRATCH_PATH_SIZE];
+    snprintf(moved, sizeof moved, "%s/moved", scratch);
+    assert_int_equal(rename(path, moved), 0);
+    assert_int_equal(symlink(moved, path), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    kiln_store_close(&store);
+}
+
+static void test_any_owner_needs_a_key_and_a_readonly_store(void **state)
+{
+    (void)state;
+    kiln_store *store = NULL;
+    assert_int_equal(open_url("owner=any", &store), KILN_E_INVALID);
+    assert_int_equal(open_url("owner=any&readonly=0", &store), KILN_E_INVALID);
+    assert_int_equal(open_url("owner=any&readonly=1&layout=sycl", &store), KILN_E_INVALID);
+    char url[SCRATCH_PATH_SIZE + 64];
+    snprintf(url, sizeof url, "file://%s?owner=any&readonly=1", cache);
+    assert_int_equal(kiln_store_open(url, NULL, &store, NULL), KILN_E_INVALID);
+    snprintf(url, sizeof url, "pack:%s?owner=any&readonly=1", cache);
+    assert_int_equal(kiln_store_open(url, NULL, &store, NULL), KILN_E_INVALID);
+}
+
 /* ---- accepted entries ---- */
 
 static void test_puts_are_signed(void **state)
@@ -436,6 +502,8 @@ static void test_a_url_overrides_parameters(void **state)
 int main(void)
 {
     const struct CMUnitTest in_each_layout[] = {
+        TEST(test_owners_and_modes_do_not_count_if_entries_are_signed),
+        TEST(test_any_owner_needs_a_key_and_a_readonly_store),
         TEST(test_puts_are_signed),
         TEST(test_unsigned_entry_is_a_miss),
         TEST(test_entry_signed_with_another_key_is_a_miss),

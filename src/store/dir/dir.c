@@ -181,7 +181,7 @@ static kiln_status check_url(const char *text, const char *path, kiln_error *err
 
 static const char *const url_options[] = {"max-size", "max-entry", "readonly", "sync",   "lease",
                                           "stamp",    "policy",    "max-age",  "layout", "backend",
-                                          "write",    "key-file",  NULL};
+                                          "write",    "key-file",  "owner",    NULL};
 
 const kilni_store_engine kilni_dir_engine = {
     .noun = "a directory",

@@ -117,6 +117,7 @@ typedef struct kilni_path_rules {
     int start;        /* where a relative path begins; -1: the path is absolute */
     uid_t user;       /* the effective user */
     bool is_readonly; /* the store is read-only, so root can own the directory */
+    bool any_owner;   /* owners and modes of directories do not count; those of links do */
     bool may_create;
     bool is_ancestor; /* the last component is checked like the directories above it */
 } kilni_path_rules;
@@ -137,6 +138,10 @@ int kilni_dir_make_directory(int parent, const char *path);
 /* ---- open_root.c: the store's open directory ---- */
 
 bool kilni_dir_is_readonly(const kilni_dir *dir);
+
+/* Returns whether owner and mode of a file or folder of the store allow its use. With a store that
+ * trusts any owner, only the kind counts. */
+bool kilni_dir_trusts(const kilni_dir *dir, const struct stat *stat, mode_t kind);
 
 /* Opens the directory for the first time. The statuses are those of kiln_store_open. */
 kiln_status kilni_dir_start(kilni_dir *dir, kiln_error *error);

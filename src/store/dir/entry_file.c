@@ -59,7 +59,7 @@ static kiln_status check_file(const kilni_dir *dir, int file, int *ret_file, str
     kiln_status status = KILN_OK;
     if (kilni_os()->fstat(file, ret_stat) != 0) {
         status = kilni_dir_read_status(errno);
-    } else if (!kilni_is_trusted(ret_stat, S_IFREG, dir->user, kilni_dir_is_readonly(dir))) {
+    } else if (!kilni_dir_trusts(dir, ret_stat, S_IFREG)) {
         status = KILN_E_DENIED;
     }
     if (status != KILN_OK) {

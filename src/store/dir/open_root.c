@@ -102,6 +102,13 @@ bool kilni_dir_is_readonly(const kilni_dir *dir)
     return dir->store.options.flags & KILN_STORE_READONLY;
 }
 
+bool kilni_dir_trusts(const kilni_dir *dir, const struct stat *stat, mode_t kind)
+{
+    return dir->store.options.trusts_any_owner
+               ? (stat->st_mode & S_IFMT) == kind
+               : kilni_is_trusted(stat, kind, dir->user, kilni_dir_is_readonly(dir));
+}
+
 /* Checks the folder "v1". Entries are read from it, so it must be as trusted as the directory. */
 static kiln_status check_version_folder(const kilni_dir *dir, int root, bool *ret_exists,
                                         kiln_error *error)
@@ -113,7 +120,7 @@ static kiln_status check_version_folder(const kilni_dir *dir, int root, bool *re
                                : kilni_error_set(error, KILN_E_IO, errno, "%s/%s: %s", dir->path,
                                                  KILNI_DIR_VERSION, strerror(errno));
     }
-    if (!kilni_is_trusted(&stat, S_IFDIR, dir->user, kilni_dir_is_readonly(dir))) {
+    if (!kilni_dir_trusts(dir, &stat, S_IFDIR)) {
         return kilni_error_set(error, KILN_E_DENIED, 0,
                                "%s/%s must be a directory of user %u that nobody else may write",
                                dir->path, KILNI_DIR_VERSION, (unsigned)dir->user);
@@ -179,6 +186,7 @@ static kiln_status enter(const kilni_dir *dir, int *ret_root, bool *ret_made, ki
         .user = dir->user,
         .is_readonly = kilni_dir_is_readonly(dir),
         .may_create = may_create(dir),
+        .any_owner = dir->store.options.trusts_any_owner,
     };
     return kilni_dir_enter(dir->path, &entrance, ret_root, ret_made, error);
 }

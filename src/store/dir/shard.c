@@ -18,7 +18,7 @@
 
 bool kilni_dir_trusts_folder(const kilni_dir *dir, const struct stat *stat)
 {
-    return kilni_is_trusted(stat, S_IFDIR, dir->user, kilni_dir_is_readonly(dir));
+    return kilni_dir_trusts(dir, stat, S_IFDIR);
 }
 
 kiln_status kilni_dir_judge_folder(const kilni_dir *dir, int folder)

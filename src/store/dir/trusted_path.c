@@ -94,6 +94,9 @@ static bool is_at_last(const path_walk *walk)
 static kiln_status judge(const path_walk *walk, const struct stat *stat, bool is_last)
 {
     const kilni_path_rules *entrance = walk->entrance;
+    if (entrance->any_owner && S_ISDIR(stat->st_mode)) {
+        return KILN_OK;
+    }
     const mode_t refused_above = stat->st_mode & S_ISVTX ? 0 : S_IWOTH;
     const kilni_trust trust =
         kilni_trust_of(stat, S_IFDIR, entrance->user, entrance->is_readonly || !is_last,

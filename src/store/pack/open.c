@@ -32,7 +32,7 @@ static kiln_status fail(const char *path, kiln_error *error)
 }
 
 /* Opens the directory that holds a file. */
-static kiln_status enter_folder(const char *path, const char *name, int *ret_folder,
+static kiln_status enter_folder(const char *path, const char *name, bool any_owner, int *ret_folder,
                                 kiln_error *error)
 {
     const bool is_relative = path[0] != '/';
@@ -48,8 +48,11 @@ static kiln_status enter_folder(const char *path, const char *name, int *ret_fol
             return fail(path, error);
         }
     }
-    const kilni_path_rules entrance = {
-        .start = start, .user = kilni_os()->geteuid(), .is_readonly = true, .is_ancestor = true};
+    const kilni_path_rules entrance = {.start = start,
+                                       .user = kilni_os()->geteuid(),
+                                       .is_readonly = true,
+                                       .is_ancestor = true,
+                                       .any_owner = any_owner};
     bool made;
     kiln_status status = kilni_dir_enter(folder, &entrance, ret_folder, &made, error);
     if (status == KILN_MISS) {
@@ -60,14 +63,15 @@ static kiln_status enter_folder(const char *path, const char *name, int *ret_fol
     return status;
 }
 
-static kiln_status judge(int file, const char *path, kiln_error *error)
+static kiln_status judge(int file, const char *path, bool any_owner, kiln_error *error)
 {
     struct stat stat;
     if (kilni_os()->fstat(file, &stat) != 0) {
         return fail(path, error);
     }
-    const uid_t user = kilni_os()->geteuid();
-    const kilni_trust trust = kilni_trust_of(&stat, S_IFREG, user, true, KILNI_WRITE_BY_OTHERS);
+    const uid_t user = any_owner ? stat.st_uid : kilni_os()->geteuid();
+    const kilni_trust trust =
+        kilni_trust_of(&stat, S_IFREG, user, true, any_owner ? 0 : KILNI_WRITE_BY_OTHERS);
     return kilni_trust_report(trust, &stat, user, path, "a regular file", error);
 }
 
@@ -77,14 +81,14 @@ static kiln_status open_pack(const char *path, const kilni_store_options *option
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     int folder = -1;
-    kiln_status status = enter_folder(path, name, &folder, error);
+    kiln_status status = enter_folder(path, name, options->trusts_any_owner, &folder, error);
     if (status != KILN_OK) {
         return status;
     }
     /* O_NONBLOCK: opening a FIFO must not block. */
     int file = kilni_os()->openat(folder, name,
                                   O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
-    status = file < 0 ? fail(path, error) : judge(file, path, error);
+    status = file < 0 ? fail(path, error) : judge(file, path, options->trusts_any_owner, error);
     kilni_os()->close(folder);
     if (status != KILN_OK) {
         kilni_file_close(&file);
@@ -111,7 +115,8 @@ static kiln_status check_url(const char *text, const char *path, kiln_error *err
     return KILN_OK;
 }
 
-static const char *const url_options[] = {"readonly", "write", "key-file", "max-entry", NULL};
+static const char *const url_options[] = {"readonly",  "write", "key-file",
+                                          "max-entry", "owner", NULL};
 
 const kilni_store_engine kilni_pack_engine = {
     .noun = "a pack",

@@ -126,6 +126,25 @@ class Sharing(SharingTest):
     def test_a_pack(self):
         self.check("A pack")
 
+
+class SharingLong(SharingTest):
+    def test_directories_of_several_users(self):
+        """An entry that is not signed with the key is a miss, and without a key nothing is used."""
+        self.check("Directories of several users", more=["""# as alice
+head -c 32 /dev/zero | tr '\\0' x >~/other-key && chmod 600 ~/other-key
+rm -r /srv/alice/cache
+kiln run --dir /srv/alice/cache --key-file ~/other-key -- app
+chmod -R a+rwX /srv/alice/cache
+""", """# as bob
+there='file:///srv/alice/cache?readonly=1&owner=any'
+kiln run --expect-warm --key-file ~/team-key --dir "$there" -- app || code=$?
+test "$code" = 3
+test "$(kiln ls --json --dir "$there&key-file=$HOME/team-key" | wc -l)" = 3
+for wrong in "$there" 'file:///srv/alice/cache?readonly=0&owner=any' 'file:///srv/alice/cache?readonly=1'; do
+    if kiln ls --dir "$wrong"; then exit 1; fi
+done
+"""])
+
     def test_a_group_that_writes(self):
         """What a member without a trusted key puts there is a miss."""
         self.check("A group that writes", more=["# as root\nredis-cli -s /run/kiln/redis flushall", """# as carol
@@ -139,8 +158,6 @@ kiln run --expect-warm --dir "$HOME/.cache/kiln|redis+unix:///run/kiln/redis" --
 test "$code" = 3
 """])
 
-
-class SharingLong(SharingTest):
     def test_a_directory(self):
         self.check("A directory")
 
