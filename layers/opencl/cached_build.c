@@ -192,7 +192,7 @@ static kiln_status build_by_driver(void *user, kiln_error *error)
     status = build_to_keep(build, error);
     pthread_cleanup_pop(1);
     if (status == KILN_OK &&
-        kilni_opencl_watched_build_finish(&build->watched, &build->texts.words, &build->keys.reads,
+        kilni_opencl_watched_build_finish(&build->watched, &build->texts, &build->keys.reads,
                                           &build->why_not_kept) == KILN_OK) {
         build->why_not_kept = NULL;
     } else if (status == KILN_OK) {

@@ -15,6 +15,7 @@
 
 #include "../shared/trace.h"
 #include "build.h"
+#include "device/opencl/defeating_constant.h"
 #include "platforms.h"
 #include "records.h"
 #include "target.h"
@@ -54,11 +55,16 @@ typedef struct redirection {
     cl_program program;
 } redirection;
 
-static redirection redirect(cl_program program)
+/* The binary of a loaded program might have a defeating constant of a different name. So if @name
+ * is one, the driver builds the program. */
+static redirection redirect(cl_program program, const char *name)
 {
     redirection to = {.program = program};
     program_record *record = records_hold(program);
     if (record) {
+        if (name && kilni_opencl_names_defeating_constant(name)) {
+            build_natively(record, "a query for a defeating constant");
+        }
         to.platform = record->platform;
         to.loaded = records_hold_loaded(record);
         to.program = to.loaded ? to.loaded->program : program;
@@ -108,7 +114,7 @@ static cl_int CL_API_CALL get_variable_pointer(cl_device_id device, cl_program p
                                                const char *name, size_t *ret_size,
                                                void **ret_pointer)
 {
-    const redirection to = redirect(program);
+    const redirection to = redirect(program, name);
     get_variable_fn function =
         (get_variable_fn)driver_function(to.platform, GET_GLOBAL_VARIABLE_POINTER);
     const cl_int error =
@@ -120,7 +126,7 @@ static cl_int CL_API_CALL get_variable_pointer(cl_device_id device, cl_program p
 static cl_int CL_API_CALL get_function_pointer(cl_device_id device, cl_program program,
                                                const char *name, cl_ulong *ret_pointer)
 {
-    const redirection to = redirect(program);
+    const redirection to = redirect(program, name);
     get_function_fn function = (get_function_fn)driver_function(to.platform, GET_FUNCTION_POINTER);
     const cl_int error =
         function ? function(device, to.program, name, ret_pointer) : CL_INVALID_OPERATION;
@@ -133,7 +139,7 @@ static cl_int CL_API_CALL read_variable(cl_command_queue queue, cl_program progr
                                         size_t offset, void *target, cl_uint event_count,
                                         const cl_event *events, cl_event *ret_event)
 {
-    const redirection to = redirect(program);
+    const redirection to = redirect(program, name);
     read_variable_fn function =
         (read_variable_fn)driver_function(to.platform, ENQUEUE_READ_GLOBAL_VARIABLE);
     const cl_int error = function ? function(queue, to.program, name, blocking, size, offset,
@@ -148,7 +154,7 @@ static cl_int CL_API_CALL write_variable(cl_command_queue queue, cl_program prog
                                          size_t offset, const void *from, cl_uint event_count,
                                          const cl_event *events, cl_event *ret_event)
 {
-    const redirection to = redirect(program);
+    const redirection to = redirect(program, name);
     write_variable_fn function =
         (write_variable_fn)driver_function(to.platform, ENQUEUE_WRITE_GLOBAL_VARIABLE);
     const cl_int error = function ? function(queue, to.program, name, blocking, size, offset, from,

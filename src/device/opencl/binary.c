@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "device/opencl/answers.h"
+#include "device/opencl/defeating_constant.h"
 
 /* ---- capture ---- */
 
@@ -102,6 +103,10 @@ kiln_status kilni_opencl_capture(const cl_icd_dispatch *cl, cl_program program, 
     kiln_capture taken = {0};
     kiln_status status = kilni_opencl_answers_record(cl, program, device, &taken.answers,
                                                      &taken.answers_size, &taken.log);
+    /* The next build with the same key might have a constant with a different name. */
+    if (status == KILN_OK && kilni_opencl_names_defeating_constant(taken.log)) {
+        status = KILN_E_UNSUPPORTED;
+    }
     if (status == KILN_OK) {
         status = get_binary(cl, program, device, &taken.payload, &taken.payload_size);
     }

@@ -16,8 +16,9 @@
  *
  * @device       a device for which the program was built
  * @ret_capture  [out] freed by the caller, with kiln_capture_done
- * Returns KILN_OK; KILN_E_UNSUPPORTED: the runtime returns no binary; KILN_E_NO_MEMORY. Blocks: on
- * the runtime, which sometimes takes seconds to return the binary. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the runtime returns no binary, or the log names a defeating
+ * constant; KILN_E_NO_MEMORY. Blocks: on the runtime, which sometimes takes seconds to return the
+ * binary. */
 kiln_status kilni_opencl_capture(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
                                  kiln_capture *ret_capture);
 

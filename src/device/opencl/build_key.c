@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/opencl/build_key.h"
 
+#include "device/opencl/defeating_constant.h"
 #include "device/opencl/traits.h"
 #include "device/watch/working_folder.h"
 #include "key/builder.h"
@@ -72,10 +73,9 @@ static kiln_status add_inputs(const kilni_opencl_site *site, const kiln_program_
                : status;
 }
 
-kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,
-                                   const kilni_opencl_constants *constants,
-                                   kilni_opencl_texts *ret_texts, kiln_key **ret_key,
-                                   kiln_error *error)
+static kiln_status build_key(const kilni_opencl_site *site, const kiln_program_source *source,
+                             const kilni_opencl_constants *constants, bool has_source_end,
+                             kilni_opencl_texts *ret_texts, kiln_key **ret_key, kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
     kiln_status status = begin_key(site, &builder, error);
@@ -83,8 +83,28 @@ kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_pro
         return status;
     }
     status = add_inputs(site, source, &(kilni_opencl_headers){0}, builder, ret_texts, error);
+    if (has_source_end) {
+        kiln_key_builder_add_text(builder, "source.end", KILNI_DEFEATING_DECLARATION);
+    }
     kilni_opencl_constants_add_to_key(constants, builder);
+    ret_texts->has_source_end = has_source_end;
     return finish_key(builder, status, ret_key);
+}
+
+kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,
+                                   const kilni_opencl_constants *constants,
+                                   kilni_opencl_texts *ret_texts, kiln_key **ret_key,
+                                   kiln_error *error)
+{
+    kiln_program_source own = *source;
+    const bool has_constant = kilni_opencl_ends_with_defeating_constant(source, &own.code.size);
+    kiln_status status = build_key(site, &own, constants, has_constant, ret_texts, ret_key, error);
+    if (status == KILN_OK && has_constant &&
+        kilni_opencl_words_may_name_constant(&ret_texts->words)) {
+        kiln_key_release(ret_key);
+        status = build_key(site, source, constants, false, ret_texts, ret_key, error);
+    }
+    return status;
 }
 
 kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,

@@ -27,6 +27,8 @@ kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id de
 
 /* Makes the complete key of a build, except for the files that it reads.
  *
+ * @source     if it ends with a defeating constant (defeating_constant.h) that its texts cannot
+ *             name, the key has "source.end" in the place of the constant
  * @ret_texts  [out] the words in the texts, and whether the build might read files
  * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason in @error; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,

@@ -239,7 +239,7 @@ static kiln_status record_reads(const kilni_opencl_device *d, const reading_sour
 {
     kilni_text reads = {0};
     const char *why = NULL;
-    kiln_status status = kilni_opencl_watched_build_finish(watched, &of->texts.words, &reads, &why);
+    kiln_status status = kilni_opencl_watched_build_finish(watched, &of->texts, &reads, &why);
     if (status == KILN_E_NO_MEMORY) {
         return status;
     }

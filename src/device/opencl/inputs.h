@@ -17,6 +17,8 @@
 typedef struct kilni_opencl_texts {
     bool may_read; /* the texts contain an include, or something else that makes a compiler look at
                       files */
+    bool has_source_end; /* the key has the number 0 in the place of the number in the source's
+                            defeating constant */
     kilni_words words;
 } kilni_opencl_texts;
 

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "device/opencl/defeating_constant.h"
+
 static const char *const words[] = {
     /* These read a clock. */
     "__DATE__", "__TIME__", "__TIMESTAMP__",
@@ -17,6 +19,8 @@ static const char *const words[] = {
     "asm", "__asm", "__asm__",
     /* These read a file in a #pragma. The first of them reads only the file's time. */
     "dependency", "include_alias", "include_instead", "module", "hdrstop", "implementation",
+    /* The constant of PyOpenCL: see defeating_constant.h. */
+    KILNI_DEFEATING_CONSTANT,
     /* These read a file in a directive. The ## operator cannot make a directive. */
     "include", "include_next", "import", "__include_macros", "embed"};
 
@@ -26,25 +30,28 @@ enum {
     OPERATORS = 12,
     ASSEMBLY = 14,
     PRAGMAS = 17,
-    DIRECTIVES = 23,
-    END = 28
+    CONSTANT = 23,
+    DIRECTIVES = 24,
+    END = 29
 };
 
-#define BITS(from, to) ((UINT32_C(1) << (to)) - (UINT32_C(1) << (from)))
+#define BITS(from, to) ((UINT64_C(1) << (to)) - (UINT64_C(1) << (from)))
 
 const kilni_word_list kilni_opencl_words = {
     .words = words,
     .count = sizeof words / sizeof *words,
     .pasted_count = DIRECTIVES,
-    .of_pragmas = BITS(PRAGMAS, DIRECTIVES),
+    .of_pragmas = BITS(PRAGMAS, CONSTANT),
     .pragma_operators = BITS(OPERATORS, ASSEMBLY),
-    .also = KILNI_SEEN_PRAGMA_STRING | KILNI_SEEN_ASSEMBLY_FILE | KILNI_SEEN_OPEN_STRING,
+    .beginnings = BITS(CONSTANT, DIRECTIVES),
+    .also = KILNI_SEEN_PRAGMA_STRING | KILNI_SEEN_ASSEMBLY_FILE | KILNI_SEEN_OPEN_STRING |
+            KILNI_SEEN_ESCAPE,
 };
 
-static const char *first_of(uint32_t found, size_t from, size_t to)
+static const char *first_of(uint64_t found, size_t from, size_t to)
 {
     for (size_t n = from; n < to; n++) {
-        if (found & UINT32_C(1) << n) {
+        if (found & UINT64_C(1) << n) {
             return words[n];
         }
     }
@@ -56,7 +63,7 @@ static const char *first_of(uint32_t found, size_t from, size_t to)
  * times. */
 const char *kilni_opencl_words_refusal(const kilni_words *seen)
 {
-    const uint32_t found = kilni_words_found(seen);
+    const uint64_t found = kilni_words_found(seen);
     if (found & KILNI_SEEN_LONE_RETURN) {
         return KILNI_LONE_RETURN_REFUSAL;
     }
@@ -64,7 +71,7 @@ const char *kilni_opencl_words_refusal(const kilni_words *seen)
         (found & BITS(ASSEMBLY, PRAGMAS))) {
         return "assembly that may include a file";
     }
-    return found & UINT32_C(1) << PRAGMAS ? "a #pragma that asks for a file's time"
+    return found & UINT64_C(1) << PRAGMAS ? "a #pragma that asks for a file's time"
                                           : first_of(found, 0, PLACES);
 }
 
@@ -80,6 +87,15 @@ bool kilni_opencl_words_ask_existence(const kilni_words *seen)
 
 bool kilni_opencl_words_may_read(const kilni_words *seen)
 {
-    return kilni_words_found(seen) &
-           (BITS(FILES, OPERATORS) | BITS(PRAGMAS, END) | KILNI_SEEN_PRAGMA_STRING);
+    return kilni_words_found(seen) & (BITS(FILES, OPERATORS) | BITS(PRAGMAS, CONSTANT) |
+                                      BITS(DIRECTIVES, END) | KILNI_SEEN_PRAGMA_STRING);
+}
+
+bool kilni_opencl_words_may_name_constant(const kilni_words *seen)
+{
+    /* Macros that compilers define by themselves can expand to these pieces of the name. */
+    static const char predefined[] = "_ d o";
+    kilni_words all = *seen;
+    kilni_words_scan(&all, predefined, sizeof predefined - 1);
+    return kilni_words_found(&all) & (BITS(CONSTANT, DIRECTIVES) | KILNI_SEEN_ESCAPE);
 }

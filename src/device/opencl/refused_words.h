@@ -27,3 +27,7 @@ bool kilni_opencl_words_ask_existence(const kilni_words *words);
 
 /* Returns true if a build of texts with these words might read files. */
 bool kilni_opencl_words_may_read(const kilni_words *words);
+
+/* Returns true if texts with these words might name a defeating constant (defeating_constant.h).
+ * This is also so if a string has an escape sequence that can stand for a letter. */
+bool kilni_opencl_words_may_name_constant(const kilni_words *words);

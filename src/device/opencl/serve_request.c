@@ -213,7 +213,7 @@ static kiln_status build(service *s, kiln_error *error)
     kiln_status status = build_unwatched(s, error);
     kilni_opencl_watched_build_end(&watched);
     if (status == KILN_OK) {
-        status = kilni_opencl_watched_build_finish(&watched, &s->texts.words, &s->reads, &why);
+        status = kilni_opencl_watched_build_finish(&watched, &s->texts, &s->reads, &why);
         if (status != KILN_OK) {
             status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s", why);
         }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/opencl/defeating_constant.h"
 #include "device/opencl/driver.h"
-#include "device/opencl/inputs.h"
 
 /* ---- the driver's own files ---- */
 
@@ -212,16 +212,19 @@ void kilni_opencl_watched_build_end(void *watched)
 }
 
 kiln_status kilni_opencl_watched_build_finish(kilni_opencl_watched_build *build,
-                                              const kilni_words *given, kilni_text *ret_reads,
-                                              const char **ret_why)
+                                              const kilni_opencl_texts *given,
+                                              kilni_text *ret_reads, const char **ret_why)
 {
     *ret_why = "this driver's compiler can't be watched";
     if (!build->reads) {
         return KILN_E_UNSUPPORTED;
     }
-    kilni_words words = *given;
+    kilni_words words = given->words;
     kilni_words_add(&words, kilni_reads_words(build->reads));
     const char *refusal = kilni_opencl_words_refusal(&words);
+    if (given->has_source_end && kilni_opencl_words_may_name_constant(&words)) {
+        refusal = "a file that may name the constant " KILNI_DEFEATING_CONSTANT "...";
+    }
     if (!kilni_reads_has_any(build->reads)) {
         refusal = "no read of the compiler was observed";
     }

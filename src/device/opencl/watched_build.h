@@ -11,9 +11,9 @@
 #include <kiln/status.h>
 
 #include "base/text.h"
+#include "device/opencl/inputs.h"
 #include "device/opencl/traits.h"
 #include "device/watch/watch.h"
-#include "device/watch/words.h"
 
 /* A zeroed structure watches nothing. A structure must stay at its address from
  * kilni_opencl_watched_build_begin to kilni_opencl_watched_build_end. */
@@ -43,15 +43,15 @@ void kilni_opencl_watched_build_end(void *watched);
 
 /* Call this after kilni_opencl_watched_build_end. Checks once more everything that was read.
  *
- * @words      the words in the texts that were passed
+ * @given      the texts that were passed
  * @ret_reads  [out] for kilni_reads_hold; freed by the caller, with kilni_text_done
  * @ret_why    [out] static text
  * Returns KILN_OK; KILN_MISS: files have changed since they were read; KILN_E_UNSUPPORTED: the
  * result can't be kept; KILN_E_NO_MEMORY. With KILN_MISS and KILN_E_UNSUPPORTED, @ret_why has the
  * reason. Blocks: on reading. */
 kiln_status kilni_opencl_watched_build_finish(kilni_opencl_watched_build *build,
-                                              const kilni_words *words, kilni_text *ret_reads,
-                                              const char **ret_why);
+                                              const kilni_opencl_texts *given,
+                                              kilni_text *ret_reads, const char **ret_why);
 void kilni_opencl_watched_build_done(kilni_opencl_watched_build *build);
 
 /* Returns the name that the driver passes to its compiler for a source. If the driver writes

@@ -5,13 +5,13 @@
 #include <strings.h>
 
 static const char *const clock_words[] = {"__DATE__", "__TIME__", "__TIMESTAMP__"};
-const kilni_word_list kilni_clock_words = {clock_words, 3, 3, 0, 0, 0};
+const kilni_word_list kilni_clock_words = {clock_words, 3, 3, 0, 0, 0, 0};
 
 typedef struct scanner {
     kilni_words *words;
     const char *end;
-    uint32_t words_with[256]; /* bit n: the character is in word n */
-    uint32_t in_line;         /* words of a pragma, found in this line */
+    uint64_t words_with[256]; /* bit n: the character is in word n */
+    uint64_t in_line;         /* words of a pragma, found in this line */
     bool is_pragma;           /* "pragma" occurred in this line */
     bool may_have_strings;    /* the name after "pragma" shows that its strings name no file */
     bool has_string;
@@ -64,9 +64,9 @@ static const char *skip_splices(const char *at, const char *end)
 
 /* Returns a set in which bit n is set if all characters of the name occur in word n. For most names
  * the set is empty. Such a name need not be compared with any word. */
-static uint32_t words_of_same_characters(const scanner *s, const char *name, size_t length)
+static uint64_t words_of_same_characters(const scanner *s, const char *name, size_t length)
 {
-    uint32_t found = UINT32_MAX;
+    uint64_t found = UINT64_MAX;
     for (size_t i = 0; i < length && found; i++) {
         found &= s->words_with[(unsigned char)name[i]];
     }
@@ -78,12 +78,31 @@ static bool is(const char *name, size_t length, const char *word)
     return strlen(word) == length && memcmp(word, name, length) == 0;
 }
 
+/* Records the beginning of a name as a piece of a word that longer names may begin with. */
+static void record_beginning(scanner *s, const char *name, size_t length)
+{
+    const kilni_word_list *list = s->words->list;
+    for (size_t n = 0; list->beginnings >> n; n++) {
+        if (!(list->beginnings & UINT64_C(1) << n)) {
+            continue;
+        }
+        const char *word = list->words[n];
+        const char *last = memrchr(name, '_', length);
+        if (last) {
+            kilni_pasted_names_note(&s->words->pieces[n], word, name, (size_t)(last + 1 - name));
+        }
+        if (begins_with(name, name + length, word)) {
+            s->words->found |= UINT64_C(1) << n;
+        }
+    }
+}
+
 static void record_name(scanner *s, const char *name, size_t length)
 {
     const kilni_word_list *list = s->words->list;
-    const uint32_t candidates = words_of_same_characters(s, name, length);
+    const uint64_t candidates = words_of_same_characters(s, name, length);
     for (size_t n = 0; n < list->count && candidates >> n; n++) {
-        const uint32_t bit = UINT32_C(1) << n;
+        const uint64_t bit = UINT64_C(1) << n;
         if (!(candidates & bit)) {
             continue;
         }
@@ -129,6 +148,7 @@ static const char *scan_name(scanner *s, const char *at)
         length++;
         at = skip_splices(at + 1, s->end);
     }
+    record_beginning(s, name, length < sizeof name ? length : sizeof name);
     if (length <= sizeof name) {
         record_name(s, name, length);
         record_pragma(s, name, length);
@@ -142,7 +162,7 @@ static const char *scan_name(scanner *s, const char *at)
  * directive that reads a file, or that can assemble such a directive. KILNI_SEEN_OPEN_STRING is the
  * beginning of such a directive at the end of a string. 0 is anything else. Assemblers ignore
  * case. */
-static uint32_t directive_after_dot(const char *at, const char *end)
+static uint64_t directive_after_dot(const char *at, const char *end)
 {
     static const char *const directives[] = {"incb", "incl", "macr", "irp"};
     enum { LONGEST = 4 };
@@ -156,7 +176,7 @@ static uint32_t directive_after_dot(const char *at, const char *end)
         at = skip_splices(at + 1, end);
     }
     const bool is_cut = at < end && *at == '"';
-    uint32_t found = 0;
+    uint64_t found = 0;
     for (size_t i = 0; i < sizeof directives / sizeof *directives; i++) {
         const size_t whole = strlen(directives[i]);
         if (strncasecmp(name, directives[i], length < whole ? length : whole) == 0) {
@@ -205,6 +225,7 @@ static void scan_punctuation(scanner *s, const char *at, const char *next)
         break;
     case '?':
         s->words->pastes |= begins_with(at, s->end, "?\?=");
+        s->words->found |= begins_with(at, s->end, "?\?/") ? KILNI_SEEN_ESCAPE : 0;
         break;
     case '.':
         s->words->found |= directive_after_dot(next, s->end);
@@ -218,8 +239,9 @@ static void scan_punctuation(scanner *s, const char *at, const char *next)
         s->is_in_comment &= !(has_next && *next == '/' && s->before != '/');
         break;
     case '\\':
-        s->words->found |=
-            has_next && *next != '\0' && strchr("xuUN01234567", *next) ? KILNI_SEEN_OPEN_STRING : 0;
+        s->words->found |= has_next && *next != '\0' && strchr("xuUN01234567", *next)
+                               ? KILNI_SEEN_OPEN_STRING | KILNI_SEEN_ESCAPE
+                               : 0;
         break;
     case '"':
     case '<':
@@ -244,7 +266,7 @@ static void scan(kilni_words *words, const void *text, size_t size)
     scanner s = {.words = words, .end = size > 0 ? at + size : at};
     for (size_t n = 0; n < words->list->count; n++) {
         for (const char *c = words->list->words[n]; *c; c++) {
-            s.words_with[(unsigned char)*c] |= UINT32_C(1) << n;
+            s.words_with[(unsigned char)*c] |= UINT64_C(1) << n;
         }
     }
     while (at < s.end) {
@@ -266,7 +288,7 @@ static void scan(kilni_words *words, const void *text, size_t size)
     s.is_in_comment = false;
     end_line(&s);
     words->found &=
-        ((UINT32_C(1) << words->list->count) - 1) | words->list->also | KILNI_SEEN_LONE_RETURN;
+        ((UINT64_C(1) << words->list->count) - 1) | words->list->also | KILNI_SEEN_LONE_RETURN;
 }
 
 void kilni_words_add(kilni_words *to, const kilni_words *from)
@@ -300,7 +322,8 @@ static void drop_lone_letters(kilni_words *words)
 {
     for (size_t n = 0; n < words->list->pasted_count; n++) {
         const char *word = words->list->words[n];
-        const bool keeps = has_long_piece(&words->pieces[n], word);
+        const bool keeps = !(words->list->beginnings & UINT64_C(1) << n) &&
+                           has_long_piece(&words->pieces[n], word);
         for (size_t b = 0; word[b] && !keeps; b++) {
             const uint32_t letter = word[b] == '_' ? 0 : UINT32_C(2) << b;
             words->pieces[n].ends[b] &= ~letter;
@@ -325,24 +348,25 @@ void kilni_words_scan_file(kilni_words *words, const void *text, size_t size)
     kilni_words_add(words, &alone);
 }
 
-uint32_t kilni_words_found(const kilni_words *words)
+uint64_t kilni_words_found(const kilni_words *words)
 {
     const kilni_word_list *list = words->list;
-    uint32_t made = 0;
-    for (size_t n = 0; words->pastes && n < list->pasted_count; n++) {
-        if (kilni_pasted_names_make(&words->pieces[n], list->words[n])) {
-            made |= UINT32_C(1) << n;
+    uint64_t made = 0;
+    for (size_t n = 0; n < list->pasted_count; n++) {
+        if ((words->pastes || (list->beginnings & UINT64_C(1) << n)) &&
+            kilni_pasted_names_make(&words->pieces[n], list->words[n])) {
+            made |= UINT64_C(1) << n;
         }
     }
     /* ## has no effect in the line of a #pragma. */
-    const uint32_t found = words->found | (made & ~list->of_pragmas);
+    const uint64_t found = words->found | (made & ~list->of_pragmas);
     const bool may_make_pragmas = found & list->pragma_operators;
     return may_make_pragmas ? found | words->beside | made : found;
 }
 
 const char *kilni_clock_words_refusal(const kilni_words *words)
 {
-    const uint32_t found = kilni_words_found(words);
+    const uint64_t found = kilni_words_found(words);
     return !found                           ? NULL
            : found & KILNI_SEEN_LONE_RETURN ? KILNI_LONE_RETURN_REFUSAL
                                             : "__DATE__, __TIME__ or __TIMESTAMP__";

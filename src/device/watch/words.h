@@ -6,6 +6,11 @@
  * one-letter name in a file that the compiler read counts as a piece of a word only if the file
  * also contains a longer piece of that word. The reason is that any large set of headers contains
  * every letter as a name.
+ *
+ * A word that is the beginning of longer names ends with '_', and the rest of such a name has no
+ * '_'. It counts as found if a name begins with it, or if its pieces occur, even without ##, since
+ * compilers also join strings that are beside each other. A one-letter name in a file that the
+ * compiler read does not count as a piece of it.
  */
 #pragma once
 
@@ -15,35 +20,37 @@
 
 #include "device/pasted_names.h"
 
-enum { KILNI_WORDS_MAX = 28 };
+enum { KILNI_WORDS_MAX = 29 };
 
 /* Bits of a set, in addition to those of the words. Each stands for a property that any text can
  * have. */
-#define KILNI_SEEN_PRAGMA_STRING (UINT32_C(1) << 28) /* a #pragma that has a string */
-#define KILNI_SEEN_ASSEMBLY_FILE (UINT32_C(1) << 29) /* .incbin, .include, .macro or .irp */
+#define KILNI_SEEN_ESCAPE (UINT64_C(1) << 59) /* an escape sequence that can stand for a letter */
+#define KILNI_SEEN_PRAGMA_STRING (UINT64_C(1) << 60) /* a #pragma that has a string */
+#define KILNI_SEEN_ASSEMBLY_FILE (UINT64_C(1) << 61) /* .incbin, .include, .macro or .irp */
 /* A string that might contain the beginning of one of these directives, or one of them in escape
  * sequences. Also a dot that might become such a string. */
-#define KILNI_SEEN_OPEN_STRING (UINT32_C(1) << 30)
+#define KILNI_SEEN_OPEN_STRING (UINT64_C(1) << 62)
 /* A carriage return without a newline after it: some compilers treat it as a newline, or as a part
  * of a line splice. This bit applies to every list of words. */
-#define KILNI_SEEN_LONE_RETURN (UINT32_C(1) << 31)
+#define KILNI_SEEN_LONE_RETURN (UINT64_C(1) << 63)
 
 /* The words to search for. Word n is bit n of a set. */
 typedef struct kilni_word_list {
     const char *const *words;
     size_t count;
     size_t pasted_count; /* ## can assemble only the first pasted_count of the words */
-    uint32_t of_pragmas; /* words that count only in a #pragma line, unless the texts contain a word
+    uint64_t of_pragmas; /* words that count only in a #pragma line, unless the texts contain a word
                             of pragma_operators */
-    uint32_t pragma_operators; /* words that let macros make a #pragma */
-    uint32_t also;             /* additional bits that count */
+    uint64_t pragma_operators; /* words that let macros make a #pragma */
+    uint64_t beginnings;       /* the beginnings of longer names; see above */
+    uint64_t also;             /* additional bits that count */
 } kilni_word_list;
 
 /* The words that were found. All members except the list begin as zero. */
 typedef struct kilni_words {
     const kilni_word_list *list;
-    uint32_t found;  /* words that one of the texts contains, whole or in pieces that ## can join */
-    uint32_t beside; /* words of pragmas, in lines of any kind */
+    uint64_t found;  /* words that one of the texts contains, whole or in pieces that ## can join */
+    uint64_t beside; /* words of pragmas, in lines of any kind */
     bool pastes;     /* a text contains ## */
     kilni_pasted_names pieces[KILNI_WORDS_MAX];
 } kilni_words;
@@ -58,7 +65,7 @@ void kilni_words_scan_file(kilni_words *words, const void *text, size_t size);
 void kilni_words_add(kilni_words *to, const kilni_words *from);
 
 /* Returns the set of words that occur, or that ## can assemble from names that occur. */
-uint32_t kilni_words_found(const kilni_words *words);
+uint64_t kilni_words_found(const kilni_words *words);
 
 /* The words __DATE__, __TIME__ and __TIMESTAMP__. If a text contains one of them, each compilation
  * of the text has a different result. */

@@ -100,16 +100,16 @@ static kiln_status watch(const opencl_platform *platform, const char *code, cons
                          kilni_text *ret_reads, const char **ret_why)
 {
     kilni_opencl_watched_build build;
-    kilni_words words = {.list = &kilni_opencl_words};
+    kilni_opencl_texts texts = {.words.list = &kilni_opencl_words};
     cl_platform_id id = NULL;
     found.cl.clGetDeviceInfo(platform->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &id,
                              NULL);
-    kilni_words_scan(&words, code, strlen(code));
+    kilni_words_scan(&texts.words, code, strlen(code));
     kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of(platform->name), options);
     builds(platform, code, options);
     kilni_opencl_watched_build_end(&build);
     const kiln_status status =
-        kilni_opencl_watched_build_finish(&build, &words, ret_reads, ret_why);
+        kilni_opencl_watched_build_finish(&build, &texts, ret_reads, ret_why);
     kilni_opencl_watched_build_done(&build);
     return status;
 }
@@ -541,7 +541,7 @@ static void check_uncacheable_headers(const opencl_platform *platform)
 static void check_unknown_driver(const opencl_platform *platform)
 {
     kilni_opencl_watched_build build;
-    const kilni_words words = {.list = &kilni_opencl_words};
+    const kilni_opencl_texts texts = {.words.list = &kilni_opencl_words};
     kilni_text reads = {0};
     const char *why = NULL;
     cl_platform_id id = NULL;
@@ -549,12 +549,12 @@ static void check_unknown_driver(const opencl_platform *platform)
                              NULL);
     kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of("unknown"), NULL);
     kilni_opencl_watched_build_end(&build);
-    assert_int_equal(kilni_opencl_watched_build_finish(&build, &words, &reads, &why),
+    assert_int_equal(kilni_opencl_watched_build_finish(&build, &texts, &reads, &why),
                      KILN_E_UNSUPPORTED);
     /* The compiler does not run during this watch. */
     kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of(platform->name), NULL);
     kilni_opencl_watched_build_end(&build);
-    assert_int_equal(kilni_opencl_watched_build_finish(&build, &words, &reads, &why),
+    assert_int_equal(kilni_opencl_watched_build_finish(&build, &texts, &reads, &why),
                      KILN_E_UNSUPPORTED);
     assert_string_equal(why, "no read of the compiler was observed");
     kilni_opencl_watched_build_done(&build);

@@ -133,20 +133,22 @@ static bool prepare(opencl_build *build, const kiln_key *key)
 
 /* ---- programs ---- */
 
+/* @end  the text that follows; NULL: none */
 static cl_program program_of_text(const opencl_build *build, const kiln_key_part *text,
-                                  cl_int *ret_error)
+                                  const kiln_key_part *end, cl_int *ret_error)
 {
     /* OpenCL takes a length of 0 to mean text that ends with a zero byte. */
-    const char *code = text->size > 0 ? text->bytes : "";
-    const size_t size = (size_t)text->size;
-    return build->clCreateProgramWithSource(build->context, 1, &code, &size, ret_error);
+    const char *code[] = {text->size > 0 ? text->bytes : "", end ? end->bytes : NULL};
+    const size_t sizes[] = {(size_t)text->size, end ? (size_t)end->size : 0};
+    return build->clCreateProgramWithSource(build->context, end ? 2 : 1, code, sizes, ret_error);
 }
 
 static cl_program create_program(const opencl_build *build, const kiln_key *key, cl_int *ret_error)
 {
-    kiln_key_part code;
+    kiln_key_part code, end;
     if (recipe_find(key, "source", 0, &code) != 0) {
-        return program_of_text(build, &code, ret_error);
+        const bool has_end = recipe_find(key, "source.end", 0, &end) != 0 && end.size > 0;
+        return program_of_text(build, &code, has_end ? &end : NULL, ret_error);
     }
     if (recipe_find(key, "il", 0, &code) == 0 || build->clCreateProgramWithIL == NULL) {
         *ret_error = CL_INVALID_OPERATION;
@@ -241,7 +243,7 @@ static cl_int read_headers(const opencl_build *build, const kiln_key *key, passe
             return CL_INVALID_OPERATION;
         }
         headers->names[headers->count] = text_of("%.*s", (int)name.size, (const char *)name.bytes);
-        headers->programs[headers->count++] = program_of_text(build, &content, &error);
+        headers->programs[headers->count++] = program_of_text(build, &content, NULL, &error);
     }
     return error;
 }
