@@ -240,6 +240,20 @@ class Left(FoldersTest):
         os.symlink(self.scratch, self.place)
         self.assertNotIn("MY_CACHE", self.variables())
 
+    def test_place_with_other_files(self):
+        """Kiln empties folders of the place, so it must not be the user's own folder."""
+        os.makedirs(os.path.join(self.place, "MY_CACHE"), 0o700)
+        os.chmod(self.place, 0o700)
+        own = os.path.join(self.place, "MY_CACHE", "letter")
+        with open(own, "w") as file:
+            file.write("a letter")
+        self.assertNotIn("MY_CACHE", self.variables())
+        self.assertTrue(os.path.exists(own))
+        os.unlink(own)
+        os.rmdir(os.path.dirname(own))
+        self.assertIn("MY_CACHE", self.variables())
+        self.assertIn("MY_CACHE", self.variables())
+
     def test_doctor(self):
         folders = json.loads(subprocess.run([cli.KILN, "doctor", "--json"], env=self.environment,
                                             stdout=subprocess.PIPE).stdout)["folders"]

@@ -43,20 +43,67 @@ static int open_private(int parent, const char *name)
     return folder;
 }
 
+static bool is_empty(int folder)
+{
+    const int opened = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = opened < 0 ? NULL : fdopendir(opened);
+    const struct dirent *item = NULL;
+    while (stream != NULL && (item = readdir(stream)) != NULL &&
+           (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0)) {
+    }
+    const bool has_ended = stream != NULL && item == NULL;
+    if (stream != NULL) {
+        closedir(stream);
+    }
+    return has_ended;
+}
+
+/* Kiln empties folders of the place. So a place must have been empty when Kiln first used it, which
+ * this file says. */
+#define MARK ".kiln-folders"
+
+static bool is_marked(int place)
+{
+    struct stat status;
+    return fstatat(place, MARK, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
+}
+
 char *place_reason_against(const char *path)
 {
     struct stat status;
     if (lstat(path, &status) != 0) {
         return errno == ENOENT ? NULL : text_of("%s: %s", path, strerror(errno));
     }
-    return is_private(&status)
-               ? NULL
-               : text_of("%s must be a folder to which only this user has any right", path);
+    if (!is_private(&status)) {
+        return text_of("%s must be a folder to which only this user has any right", path);
+    }
+    const int place = open_private(AT_FDCWD, path);
+    const bool is_own = place >= 0 && (is_marked(place) || is_empty(place));
+    if (place >= 0) {
+        close(place);
+    }
+    return is_own ? NULL : text_of("%s has files that Kiln has not made", path);
 }
 
 int place_open(const char *path)
 {
-    return open_private(AT_FDCWD, path);
+    const int place = open_private(AT_FDCWD, path);
+    if (place < 0 || is_marked(place)) {
+        return place;
+    }
+    const int mark =
+        is_empty(place)
+            ? openat(place, MARK, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
+            : -1;
+    if (mark >= 0) {
+        close(mark);
+    }
+    /* A different process may have been faster. */
+    if (!is_marked(place)) {
+        close(place);
+        return -1;
+    }
+    return place;
 }
 
 int place_open_folder(int place, const folder_cache *cache)

@@ -17,7 +17,8 @@
 #include "file_list.h"
 
 /* Opens a place, and creates it (mode 0700) if it is missing. Returns a descriptor; -1 if the place
- * does not belong to the user, is a link or not a folder, or other users have any right to it. */
+ * does not belong to the user, is a link or not a folder, other users have any right to it, or it
+ * had files before Kiln first used it. */
 int place_open(const char *path);
 
 /* Returns why a place cannot be used; the caller frees it. NULL if it can be used or created. */

@@ -33,8 +33,8 @@ static const char usage[] =
     "                [--json] [--expect-warm] [--record FILE] [--no-nvrtc] [--no-python]\n"
     "                [--] APP [ARGUMENTS]\n"
     "\n"
-    "Runs a program with its OpenCL builds, NVRTC compilations and nvJitLink links cached, and what\n"
-    "frameworks for Python compile.\n"
+    "Runs a program, and caches its OpenCL builds, its compilations and links with NVRTC and\n"
+    "nvJitLink, and what frameworks for Python compile.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  sign entries with the key in this file; use only such entries\n"
@@ -270,6 +270,11 @@ int cmd_run(int argc, char **argv)
         set_trace(trace);
     }
     wishes.summary |= line.json || wishes.waits;
+    if (wishes.waits) {
+        /* This process captures at the end, with the ordinary priority. A helper would work only on
+         * idle processors, and this process would wait for it. */
+        must_succeed(setenv("KILN_HELPER", "0", 1));
+    }
     const bool reports = wishes.summary || wishes.expects_warm || wishes.record != NULL;
     /* The system ends all processes of a container with the first. Its folders can be kept only if
      * that process still lives when the program has ended. */
