@@ -4,9 +4,9 @@
  *
  *   make_journal FILE [COUNT]
  *
- * Each line of stdin is an event, with these fields between tabs: kind, digest, time (Unix
- * seconds), milliseconds of the build, milliseconds saved, status of the store, program, device,
- * name. Each event is appended COUNT times (1).
+ * Each line of stdin is an event, with these fields between tabs: kind, digest, time (Unix seconds,
+ * with or without a fraction), milliseconds of the build, milliseconds saved, status of the store,
+ * program, device, name. Each event is appended COUNT times (1).
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ static void append(const char *path, char *line, long count)
         .kind = (uint32_t)strtoul(fields[0], NULL, 10),
         .pid = (uint32_t)getpid(),
         .count = 1,
-        .time_ns = strtoll(fields[2], NULL, 10) * 1000000000,
+        .time_ns = (int64_t)(strtod(fields[2], NULL) * 1e9),
         .build_ns = strtoull(fields[3], NULL, 10) * MS,
         .saved_ns = strtoull(fields[4], NULL, 10) * MS,
         .store = (kiln_status)strtol(fields[5], NULL, 10),

@@ -133,6 +133,15 @@ class ReportTest(JournalTest):
         named = [miss for miss in self.kiln_json("report")["misses"] if miss["digest"] == second][0]
         self.assertEqual((named["device"], named["name"]), (device, "saxpy"))
 
+    def test_a_cause_of_the_same_second(self):
+        now = int(time.time())
+        first = self.make_entry("put", "platform=P", "options=-O2", name="saxpy", created=now)
+        second = self.make_entry("put", "platform=P", "options=-O3", name="saxpy", created=now)
+        self.journal((BUILD, first, now + 0.2, 500, 0, MISS, "app", "a device", "saxpy"),
+                     (BUILD, second, now + 0.7, 400, 0, MISS, "app", "a device", "saxpy"))
+        self.assertEqual(self.cause(first), "the first build for this device")
+        self.assertEqual(self.cause(second), 'options: "-O3", before "-O2"')
+
     def test_names_are_text(self):
         page = Page(self.hostile_page())
         tags = {tag for tag, _ in page.elements}

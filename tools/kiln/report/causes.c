@@ -100,13 +100,22 @@ static void count_entry(store_contents *contents, const kiln_item_info *info, in
     contents->unused += info->last_used_s < now_s - UNUSED_S;
 }
 
+/* Returns whether an entry was made before a miss. Its file only has the second.
+ *
+ * @known  what the journal has about the entry's key, or NULL */
+static bool is_earlier(const kiln_item_info *info, const built_key *known, const built_key *missed)
+{
+    return known != NULL && known->missed_ns > 0 ? known->missed_ns < missed->missed_ns
+                                                 : info->created_s < missed->missed_ns / 1000000000;
+}
+
 /* Adds a candidate to a miss, if there is room for one of its name. An entry that was made after
  * the miss cannot have been found. */
-static void consider(sought *miss, kiln_item *item, const kiln_item_info *info)
+static void consider(sought *miss, kiln_item *item, const kiln_item_info *info,
+                     const built_key *known)
 {
     const built_key *built = miss->built;
-    if (strcmp(info->device, built->device) != 0 ||
-        info->created_s >= built->missed_ns / 1000000000) {
+    if (strcmp(info->device, built->device) != 0 || !is_earlier(info, known, built)) {
         return;
     }
     const bool has_name = strcmp(info->name, built->name) == 0;
@@ -129,9 +138,9 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
     if (info->state != KILN_OK || info->kind == KILN_ENTRY_REQUEST) {
         return 0;
     }
+    built_key *known = history_key(s->history, digest);
     if (!s->is_second) {
         count_entry(&s->contents, info, s->now_s);
-        built_key *known = history_key(s->history, digest);
         if (known != NULL) {
             replace_text(&known->device, info->device);
             replace_text(&known->name, info->name);
@@ -141,7 +150,7 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
         sought *miss = &s->misses[i];
         if (strcmp(digest, miss->built->digest) != 0) {
             if (miss->built->device[0] != '\0' && miss->built->device[0] == info->device[0]) {
-                consider(miss, item, info);
+                consider(miss, item, info, known);
             }
         } else if (miss->key == NULL) {
             miss->key = read_key(item);
