@@ -21,8 +21,10 @@
 #include "place.h"
 #include "setting.h"
 
-/* How long the start of a program waits for folders that have no trigger. */
+/* How long the start of a program waits for folders that have no trigger, and how long its end
+ * waits until their last states are kept. */
 #define START_MS 5000
+#define END_MS 60000
 
 struct folder_run {
     folder_setting setting;
@@ -197,7 +199,10 @@ static void read_counts(folder_run *run)
     size_t done = 0;
     run->counts = must(calloc(run->order.count, sizeof *run->counts));
     while (done < size) {
-        const ssize_t count = read(run->report, (char *)run->counts + done, size - done);
+        struct pollfd report = {.fd = run->report, .events = POLLIN};
+        const ssize_t count = poll(&report, 1, END_MS) == 1
+                                  ? read(run->report, (char *)run->counts + done, size - done)
+                                  : 0;
         if (count <= 0) {
             free(run->counts);
             run->counts = NULL;
