@@ -25,10 +25,11 @@ USERS = ("alice", "bob", "carol")
 HEADER = re.compile(r"# as (root|" + "|".join(USERS) + r")\n")
 
 # The root's own /etc gets the users and the name of the server.
+# The repository may lie in root's home, so others can pass through it.
 PREPARE = f"""set -e
 cp -a /etc /tmp/etc && mount --bind /tmp/etc /etc
 rm -rf /etc/kiln
-mkdir -p /run /var/cache /srv /root && chmod 700 /root
+mkdir -p /run /var/cache /srv /root && chmod 711 /root
 groupadd kiln
 for user in {' '.join(USERS)}; do
     useradd --create-home --home-dir /home/$user --groups kiln $user && chmod 700 /home/$user
@@ -119,7 +120,6 @@ class SharingTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0,
                          (result.stdout + result.stderr).decode(errors="replace"))
         return result
-
 
 
 class Sharing(SharingTest):

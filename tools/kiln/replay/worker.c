@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <glob.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -118,8 +119,30 @@ static void show_list(worker *w, const char *list, bool are_folders)
     }
 }
 
+/* Shows the folders of the OpenCL drivers that the files *.icd in a folder name. */
+static void show_drivers(worker *w, const char *vendors)
+{
+    owned char *pattern = text_of("%s/*.icd", vendors);
+    glob_t found = {0};
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            char path[PATH_MAX];
+            FILE *file = fopen(found.gl_pathv[i], "re");
+            if (file != NULL && fgets(path, sizeof path, file) != NULL) {
+                path[strcspn(path, " \t\r\n")] = '\0';
+                show_folder_of(w, path);
+            }
+            if (file != NULL) {
+                fclose(file);
+            }
+        }
+    }
+    globfree(&found);
+}
+
 static void show_libraries(worker *w)
 {
+    const char *vendors = getenv("OCL_ICD_VENDORS");
     Dl_info own;
     if (dladdr((const void *)(uintptr_t)kiln_entry_new, &own) != 0 && own.dli_fname != NULL) {
         show_folder_of(w, own.dli_fname);
@@ -127,7 +150,9 @@ static void show_libraries(worker *w)
     show_list(w, getenv("OPENCL_LAYERS"), false);
     show_list(w, getenv("LD_AUDIT"), false);
     show_list(w, getenv("LD_LIBRARY_PATH"), true);
-    show_list(w, getenv("OCL_ICD_VENDORS"), true);
+    show_list(w, vendors, true);
+    show_list(w, getenv("OCL_ICD_FILENAMES"), false);
+    show_drivers(w, vendors == NULL ? "/etc/OpenCL/vendors" : vendors);
     if (w->terms->library != NULL) {
         show_folder_of(w, w->terms->library);
     }
