@@ -47,7 +47,7 @@ static kiln_status find_content(const char *path, kilni_content_fn *scan, void *
     if (status == KILN_OK) {
         describe_file(&file, ret_facts);
         if (scan) {
-            scan(user, file.bytes, file.size);
+            scan(user, ret_facts, file.bytes);
         }
         kilni_file_content_done(&file);
     } else if (status == KILN_MISS) {

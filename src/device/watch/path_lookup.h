@@ -44,8 +44,8 @@ static inline bool kilni_finding_has_identity(kiln_finding what)
     return what == KILN_FOUND_FILE || what == KILN_FOUND_FOLDER;
 }
 
-/* Receives the content of a file, which is valid during the call. */
-typedef void kilni_content_fn(void *user, const void *bytes, size_t size);
+/* Receives the content of a file, and its facts. Both are valid during the call. */
+typedef void kilni_content_fn(void *user, const kilni_path_facts *facts, const void *bytes);
 
 /* @scan        called if the content of a file is read; may be NULL
  * @ret_facts   [out] might be partly written on failure

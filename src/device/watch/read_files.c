@@ -10,6 +10,7 @@
 #include "device/watch/changed_files.h"
 #include "device/watch/inputs.h"
 #include "device/watch/path_lookup.h"
+#include "device/watch/scanned_files.h"
 #include "device/watch/stored_reads.h"
 #include "device/watch/working_folder.h"
 #include "key/hash.h"
@@ -172,11 +173,11 @@ static void record_use_of_working_folder(kilni_reads *reads, const char *path)
     }
 }
 
-static void scan_file(void *user, const void *bytes, size_t size)
+static void scan_file(void *user, const kilni_path_facts *facts, const void *bytes)
 {
     kilni_reads *reads = user;
-    kilni_words_scan_file(&reads->words, bytes, size);
-    reads->mentions_folder |= kilni_text_has_program_folder(reads->name, bytes, size);
+    kilni_scanned_files_scan(&reads->words, facts, bytes);
+    reads->mentions_folder |= kilni_text_has_program_folder(reads->name, bytes, facts->size);
 }
 
 /* Looks up a path and records it. Returns what was found, or 0 if the path could not be

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sodium.h>
+
 #include <kiln/nvrtc.h>
 
 #include "device/nvrtc/description.h"
@@ -25,6 +27,7 @@
 #include "device/watch/encoding.h"
 #include "device/watch/inputs.h"
 #include "device/watch/results.h"
+#include "device/watch/scanned_files.h"
 #include "device/watch/words.h"
 #include "support/nvrtc_scene.h"
 #include "support/read_scene.h"
@@ -93,6 +96,46 @@ static void test_one_letter_names_in_files(void **state)
         kilni_words_scan(&words, "##", 2);
         kilni_words_scan_file(&words, cases[i].text, strlen(cases[i].text));
         assert_int_equal(kilni_words_found(&words) != 0, cases[i].is_found);
+    }
+}
+
+/* ---- files that are scanned once ---- */
+
+static kilni_words scanned(const kilni_word_list *list, const char *text)
+{
+    kilni_words words = {.list = list};
+    kilni_path_facts facts = {.size = strlen(text)};
+    crypto_generichash(facts.digest, sizeof facts.digest, (const unsigned char *)text, facts.size,
+                       NULL, 0);
+    kilni_scanned_files_scan(&words, &facts, text);
+    return words;
+}
+
+static void assert_equal_words(const kilni_words *words, const kilni_words *expected)
+{
+    assert_int_equal(words->found, expected->found);
+    assert_int_equal(words->beside, expected->beside);
+    assert_int_equal(words->pastes, expected->pastes);
+    assert_memory_equal(words->pieces, expected->pieces, sizeof words->pieces);
+}
+
+/* More files than are remembered, each twice, for two lists of words. */
+static void test_a_file_has_the_same_words_at_each_scan(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"pragma_word"};
+    static const kilni_word_list other = {.words = words, .count = 1, .pasted_count = 1};
+    const kilni_word_list *const lists[] = {&kilni_clock_words, &other, &kilni_clock_words};
+    static const char *const parts[] = {"## __TI ME__", "__DATE__", "pragma_word", "int x;"};
+    for (int i = 0; i < 3000; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "%s int a%d;", parts[i % 4], i / 2 % 1200);
+        for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+            kilni_words expected = {.list = lists[l]};
+            kilni_words_scan_file(&expected, text, strlen(text));
+            const kilni_words found = scanned(lists[l], text);
+            assert_equal_words(&found, &expected);
+        }
     }
 }
 
@@ -737,6 +780,7 @@ int main(void)
         cmocka_unit_test(test_clock_words),
         cmocka_unit_test(test_lone_carriage_return_is_named),
         cmocka_unit_test(test_one_letter_names_in_files),
+        cmocka_unit_test(test_a_file_has_the_same_words_at_each_scan),
         cmocka_unit_test(test_outputs),
         cmocka_unit_test(test_outputs_in_another_folder),
         cmocka_unit_test(test_made_up_outputs),
