@@ -102,15 +102,23 @@ def _folder():
     return os.path.dirname(os.path.abspath(triton.__file__))
 
 
-def _headers(source, folders):
-    """Returns the digests of the headers that a source includes from these folders, and so on."""
+@functools.lru_cache(maxsize=64)
+def _scanned(text):
+    """Returns the digest of a text, and the names of the headers that it includes. Each launcher
+    includes CUDA's headers, which have a million characters."""
     import hashlib
     import re
 
+    names = re.findall(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', text, re.M)
+    return hashlib.sha256(text).hexdigest(), names
+
+
+def _headers(source, folders):
+    """Returns the digests of the headers that a source includes from these folders, and so on."""
     digests = {}
     sources = [source]
     while sources:
-        for name in re.findall(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', sources.pop(), re.M):
+        for name in _scanned(sources.pop())[1]:
             if name in digests:
                 continue
             for folder in folders:
@@ -119,7 +127,7 @@ def _headers(source, folders):
                         text = file.read()
                 except OSError:
                     continue
-                digests[name] = hashlib.sha256(text).hexdigest()
+                digests[name] = _scanned(text)[0]
                 sources.append(text)
                 break
     return repr(sorted(digests.items()))
