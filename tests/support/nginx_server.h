@@ -14,6 +14,7 @@
  *     /conditional/    "If-None-Match: *" is honoured in a PUT (in the other places it is ignored)
  *     /unconditional/  a PUT with "If-None-Match" gets the answer 501
  *     /nomarkers/      names that end with ".lease" cannot be put
+ *     /recorded/       the method and the x-amz-date of each request are recorded in run/recorded
  */
 #pragma once
 
@@ -54,6 +55,7 @@ static const char nginx_common[] =
     "  uwsgi_temp_path run/u; scgi_temp_path run/s;\n"
     "  client_max_body_size 64m; keepalive_requests 1000000; root data;\n"
     "  dav_methods PUT DELETE; create_full_put_path on;\n"
+    "  log_format dated '$request_method $http_x_amz_date';\n"
     "  map $http_authorization $is_known { default 0; \"Bearer abc.DEF-123\" 1; }\n";
 
 static const char nginx_locations[] =
@@ -71,7 +73,8 @@ static const char nginx_locations[] =
     "      if ($condition = PUT*+) { return 412; } }\n"
     "    location /unconditional/ { if ($http_if_none_match) { return 501; } }\n"
     "    location ~ ^/nomarkers/.*\\.lease$ { return 403; }\n"
-    "    location /nomarkers/ {}\n";
+    "    location /nomarkers/ {}\n"
+    "    location /recorded/ { access_log run/recorded dated; }\n";
 
 static inline void nginx_write(const nginx_server *server, const char *name, const char *text)
 {

@@ -52,17 +52,16 @@ struct kilni_remote_lease {
     kilni_call stopping; /* first: the call is cast to the lease. It ends the renewals */
     kilni_task starting;
     kilni_remote *remote; /* only the caller uses it, while the store is open */
-    /* The client of the remote. It lives until the I/O thread has stopped the renewals. */
+    /* The client of the remote, and its server. They live until the I/O thread has stopped the
+     * renewals. */
     kilni_http_client *client;
+    const kilni_remote_server *server;
+    const kilni_http_kind *kind;
     /* Set by a release. Ends the renewals even if the I/O thread does not get the task. Relaxed. */
     _Atomic bool is_released;
     unsigned process;             /* the process that holds the lease; its children do not */
     char name[NAME_SIZE];         /* of the marker */
     char token[TOKEN_LENGTH + 1]; /* only this holder has it */
-
-    /* The requests of a renewal. The thread that takes the lease makes their texts, because it has
-     * to read files of credentials for this. */
-    kilni_text look, put;
 
     /* Only the I/O thread uses these. After stopping is finished, the caller uses them too. */
     kilni_timer renewal;
@@ -73,15 +72,7 @@ struct kilni_remote_lease {
 
 static void destroy(kilni_call *call)
 {
-    kilni_remote_lease *lease = (kilni_remote_lease *)call;
-    kilni_text *const texts[] = {&lease->look, &lease->put};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (texts[i]->bytes) {
-            explicit_bzero(texts[i]->bytes, texts[i]->length); /* it may hold a token */
-        }
-        kilni_text_done(texts[i]);
-    }
-    free(lease);
+    free(call);
 }
 
 /* ---- requests ---- */
@@ -345,14 +336,16 @@ static void end_renewal(kilni_remote_lease *lease)
     }
 }
 
-static void send_text(kilni_remote_lease *lease, const kilni_text *text,
-                      void (*arrived)(kilni_http_request *request))
+/* The text of each request is made anew, because S3 accepts a signature only for a quarter of an
+ * hour, and a token can be replaced. */
+static void send_object(kilni_remote_lease *lease, const kilni_http_object *object,
+                        void (*arrived)(kilni_http_request *request))
 {
     kilni_http_request *request;
-    kiln_status status = kilni_http_client_prepare(lease->client, KILNI_HTTP_LANE_LOOKUPS,
-                                                   kilni_clock_ns() + RENEWAL_NS, &request);
+    kiln_status status =
+        kilni_http_client_prepare(lease->client, object->lane, object->deadline_ns, &request);
     if (status == KILN_OK) {
-        status = kilni_text_append_bytes(&request->text, text->bytes, text->length);
+        status = kilni_http_append_object(lease->kind, lease->server, object, &request->text);
         if (status != KILN_OK) {
             kilni_call_release(&request->call);
         }
@@ -382,7 +375,8 @@ static void look_arrived(kilni_http_request *request)
     const bool has_own = answer == 200 && request->data && is_own(lease, request);
     lease->is_lost = (answer == 200 || answer == 404) && !has_own;
     if (has_own && !lease->is_stopped && !is_released(lease)) {
-        send_text(lease, &lease->put, put_arrived);
+        const kilni_http_object object = put_of(lease, false, kilni_clock_ns() + RENEWAL_NS);
+        send_object(lease, &object, put_arrived);
     } else {
         end_renewal(lease);
     }
@@ -395,8 +389,9 @@ static void renew(kilni_timer *timer)
     kilni_remote_lease *lease =
         (kilni_remote_lease *)((char *)timer - offsetof(kilni_remote_lease, renewal));
     if (!is_released(lease)) {
+        const kilni_http_object object = look_of(lease, kilni_clock_ns() + RENEWAL_NS);
         lease->is_renewing = true;
-        send_text(lease, &lease->look, look_arrived);
+        send_object(lease, &object, look_arrived);
     }
 }
 
@@ -430,19 +425,15 @@ static kiln_status make(kilni_remote *remote, const char *name, kilni_remote_lea
     }
     lease->remote = remote;
     lease->client = remote->client;
+    lease->server = remote->server;
+    lease->kind = remote->kind;
     lease->process = kilni_loop_process();
     lease->starting.run = start;
     lease->renewal.expire = renew;
     const int length = snprintf(lease->name, sizeof lease->name, "%s.lease", name);
-    kiln_status status = KILN_E_UNSUPPORTED;
-    if (length < (int)sizeof lease->name && kilni_token_make(lease->token)) {
-        const kilni_http_object looked = look_of(lease, 0), sent = put_of(lease, false, 0);
-        status = kilni_http_append_object(remote, &looked, &lease->look);
-        status = status == KILN_OK ? kilni_http_append_object(remote, &sent, &lease->put) : status;
-    }
-    if (status != KILN_OK) {
+    if (length >= (int)sizeof lease->name || !kilni_token_make(lease->token)) {
         kilni_call_release(&lease->stopping);
-        return status;
+        return KILN_E_UNSUPPORTED;
     }
     *ret_lease = lease;
     return KILN_OK;

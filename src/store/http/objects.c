@@ -95,11 +95,11 @@ static void release(kilni_http_request *request)
     }
 }
 
-kiln_status kilni_http_append_object(kilni_remote *remote, const kilni_http_object *object,
-                                     kilni_text *text)
+kiln_status kilni_http_append_object(const kilni_http_kind *kind, const kilni_remote_server *server,
+                                     const kilni_http_object *object, kilni_text *text)
 {
     kilni_text path = {0};
-    kilni_http_append_escaped(&path, remote->server->path, true);
+    kilni_http_append_escaped(&path, server->path, true);
     kilni_text_append(&path, "/");
     kilni_http_append_escaped(&path, object->name, true);
     kiln_status status = path.has_failed ? KILN_E_NO_MEMORY : KILN_OK;
@@ -111,8 +111,7 @@ kiln_status kilni_http_append_object(kilni_remote *remote, const kilni_http_obje
                                               .body = object->body,
                                               .body_size = object->body_size,
                                               .must_be_new = object->must_be_new};
-        status =
-            kilni_http_append_question(remote->server, &question, remote->kind->authorize, text);
+        status = kilni_http_append_question(server, &question, kind->authorize, text);
     }
     kilni_text_done(&path);
     return status;
@@ -124,7 +123,8 @@ kiln_status kilni_http_ask_object(kilni_remote *remote, const kilni_http_object 
     *ret_request = NULL;
     kiln_status status = prepare(remote, object, ret_request);
     if (status == KILN_OK) {
-        status = kilni_http_append_object(remote, object, &(*ret_request)->text);
+        status =
+            kilni_http_append_object(remote->kind, remote->server, object, &(*ret_request)->text);
     }
     return status == KILN_OK ? kilni_http_client_ask(remote->client, *ret_request) : status;
 }

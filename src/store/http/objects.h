@@ -70,8 +70,8 @@ typedef struct kilni_http_object {
 
 /* Appends the text of a request. Returns KILN_OK; KILN_E_NO_MEMORY; a failure of kind->authorize.
  */
-kiln_status kilni_http_append_object(kilni_remote *remote, const kilni_http_object *object,
-                                     kilni_text *text);
+kiln_status kilni_http_append_object(const kilni_http_kind *kind, const kilni_remote_server *server,
+                                     const kilni_http_object *object, kilni_text *text);
 
 /* Sends a request and waits for the answer. Also sets @ret_request on failure, but possibly to
  * NULL. The caller must release the request. Returns the statuses of kilni_http_client_ask and

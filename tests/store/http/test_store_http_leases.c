@@ -23,6 +23,7 @@ static const server_kind http = {false, "open/store"};
 static const server_kind ignoring = {true, "open/s3"};
 static const server_kind refusing = {true, "unconditional"};
 static const server_kind honouring = {true, "conditional"};
+static const server_kind recorded = {true, "recorded"};
 
 static nginx_server server;
 static const server_kind *kind;
@@ -148,6 +149,49 @@ static void test_renewal(void **state)
     assert_false(has_marker(2));
     kiln_lease_release(&lease);
     kiln_lease_release(&lost);
+    kiln_store_close(&store);
+}
+
+/* Returns the last x-amz-date of the puts that the server has recorded; "": none. */
+static const char *last_date(void)
+{
+    static char date[64];
+    char path[SCRATCH_PATH_SIZE];
+    char line[sizeof date];
+    snprintf(path, sizeof path, "%s/run/recorded", server.folder);
+    FILE *file = fopen(path, "r");
+    date[0] = '\0';
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "PUT ", 4) == 0) {
+            memcpy(date, line, sizeof date);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return date;
+}
+
+/* S3 accepts a signature for a quarter of an hour, and a lease may be needed for longer. */
+static void test_a_renewal_is_signed_anew(void **state)
+{
+    (void)state;
+    char options[SCRATCH_PATH_SIZE];
+    char first[64];
+    kiln_lease *lease = NULL;
+    FILE *file = fopen(scratch_path(scratch, "keys"), "w");
+    assert_true(file && fchmod(fileno(file), 0600) == 0);
+    fputs("[default]\naws_access_key_id=a\naws_secret_access_key=b\n", file);
+    assert_int_equal(fclose(file), 0);
+    snprintf(options, sizeof options, "&credentials-file=%s/keys", scratch);
+    kiln_store *store = open_server(options);
+    assert_int_equal(take(store, 1, LONG_NS, &lease), KILN_OK);
+    snprintf(first, sizeof first, "%s", last_date());
+    assert_true(strlen(first) > strlen("PUT -\n"));
+    while (strcmp(last_date(), first) == 0) {
+        kilni_sleep_ns(10000000);
+    }
+    kiln_lease_release(&lease);
     kiln_store_close(&store);
 }
 
@@ -416,6 +460,7 @@ int main(int count, char **arguments)
     };
     const struct CMUnitTest slow_tests[] = {
         CASE(test_renewal, http),
+        CASE(test_a_renewal_is_signed_anew, recorded),
         CASE(test_leases_in_time, http),
         CASE(test_leases_in_time, honouring),
     };
