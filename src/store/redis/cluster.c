@@ -15,17 +15,19 @@
 #define NS_PER_MS UINT64_C(1000000)
 
 /* The maximum number of nodes with slots in a cluster, and the maximum number of times that an
- * exchange is redirected. */
-#define NODES_MAX 1024u
+ * exchange is redirected. Each node may get two connections, and a node of the cluster can name any
+ * number of nodes. So the first limit protects the program, which may be allowed only 1024
+ * descriptors. */
+#define NODES_MAX 128u
 #define REDIRECTIONS_MAX 5u
 
 /* ASK_NEXT_NS: how long a node has to send the map before the next node is asked for it too.
  * MAP_EACH_NS: the shortest time between two requests for the map. MAP_NS: how long an answer is
- * allowed to take. MAP_BYTES: the maximum size of its data. */
+ * allowed to take. MAP_BYTES: the maximum size of the answer in memory. */
 #define ASK_NEXT_NS (80 * NS_PER_MS)
 #define MAP_EACH_NS (1000 * NS_PER_MS)
 #define MAP_NS (3000 * NS_PER_MS)
-#define MAP_BYTES (UINT64_C(1) << 20)
+#define MAP_BYTES (UINT64_C(8) << 20)
 
 typedef struct cluster_node {
     kilni_redis_node node; /* first: a cluster_node is a kilni_redis_node */

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How much memory a value takes apart from its data: its struct, the unused half of the list, and
+ * the overhead of an allocation. */
+#define VALUE_BYTES (2 * sizeof(kilni_redis_value) + 32)
+
 static void drop_values(kilni_redis_exchange *exchange)
 {
     for (size_t i = 0; i < exchange->value_count; i++) {
@@ -51,32 +55,50 @@ kiln_status kilni_redis_exchange_add(kilni_redis_exchange *exchange,
     return status;
 }
 
-/* Appends a value and returns it; NULL: memory has run out. */
-static kilni_redis_value *add_value(kilni_redis_exchange *exchange, kilni_resp_kind kind)
+static size_t count_expected_replies(const kilni_redis_exchange *exchange)
 {
+    return exchange->is_asking ? 2 * exchange->command_count : exchange->command_count;
+}
+
+/* Appends a value. One value for each command is free. All others count as data, since a reply can
+ * consist of millions of small values. */
+static kiln_status add_value(kilni_redis_exchange *exchange, kilni_resp_kind kind,
+                             kilni_redis_value **ret_value)
+{
+    if (exchange->value_count >= count_expected_replies(exchange)) {
+        if (exchange->bytes_left < VALUE_BYTES) {
+            return KILN_E_TOO_LARGE;
+        }
+        exchange->bytes_left -= VALUE_BYTES;
+    }
     if (exchange->value_count == exchange->value_capacity) {
         const size_t capacity = exchange->value_capacity > 0 ? 2 * exchange->value_capacity : 4;
         kilni_redis_value *values = realloc(exchange->values, capacity * sizeof *values);
         if (!values) {
-            return NULL;
+            return KILN_E_NO_MEMORY;
         }
         exchange->values = values;
         exchange->value_capacity = capacity;
     }
     kilni_redis_value *value = &exchange->values[exchange->value_count++];
     *value = (kilni_redis_value){.kind = kind};
-    return value;
+    *ret_value = value;
+    return KILN_OK;
 }
 
 /* Adds a value with data. The size is checked before memory is allocated. */
 static kiln_status add_data(kilni_redis_exchange *exchange, kilni_resp_kind kind,
                             const kilni_resp_event *event)
 {
+    kilni_redis_value *value;
+    const kiln_status status = add_value(exchange, kind, &value);
+    if (status != KILN_OK) {
+        return status;
+    }
     if (event->size > exchange->bytes_left) {
         return KILN_E_TOO_LARGE;
     }
-    kilni_redis_value *value = add_value(exchange, kind);
-    unsigned char *data = value ? malloc((size_t)event->size + 1) : NULL;
+    unsigned char *data = malloc((size_t)event->size + 1);
     if (!data) {
         return KILN_E_NO_MEMORY;
     }
@@ -93,6 +115,7 @@ static kiln_status add_data(kilni_redis_exchange *exchange, kilni_resp_kind kind
 static kiln_status take_value(kilni_redis_exchange *exchange, const kilni_resp_event *event)
 {
     kilni_redis_value *value;
+    kiln_status status;
     switch (event->kind) {
     case KILNI_RESP_TEXT:
     case KILNI_RESP_ERROR:
@@ -109,13 +132,12 @@ static kiln_status take_value(kilni_redis_exchange *exchange, const kilni_resp_e
         exchange->is_in_blob = false;
         return KILN_OK;
     default:
-        value = add_value(exchange, event->kind);
-        if (!value) {
-            return KILN_E_NO_MEMORY;
+        status = add_value(exchange, event->kind, &value);
+        if (status == KILN_OK) {
+            value->integer = event->integer;
+            value->size = (size_t)event->size;
         }
-        value->integer = event->integer;
-        value->size = (size_t)event->size;
-        return KILN_OK;
+        return status;
     }
 }
 
@@ -149,8 +171,7 @@ void kilni_redis_exchange_rewind(kilni_redis_exchange *exchange)
 {
     drop_values(exchange);
     exchange->sent = 0;
-    exchange->replies_left =
-        exchange->is_asking ? 2 * exchange->command_count : exchange->command_count;
+    exchange->replies_left = count_expected_replies(exchange);
     exchange->bytes_left = exchange->max_bytes;
     exchange->is_in_blob = false;
 }

@@ -48,8 +48,8 @@ typedef struct kilni_redis_exchange {
     size_t command_count;
     size_t replies_left;
 
-    uint64_t max_bytes;  /* the maximum size of the data in all replies */
-    uint64_t bytes_left; /* how many more bytes of data are allowed */
+    uint64_t max_bytes;  /* as in kilni_redis_exchange_new */
+    uint64_t bytes_left; /* how many more bytes are allowed */
     size_t blob_arrived; /* how many bytes of the last value have arrived, while is_in_blob */
     bool is_in_blob;
 
@@ -62,7 +62,8 @@ typedef struct kilni_redis_exchange {
 /* Makes an exchange without a command.
  *
  * @run        as in kilni_call_init
- * @max_bytes  the maximum size of the data in all replies together
+ * @max_bytes  the maximum size of all replies together: their data, and about 100 bytes for each
+ *             value that is not the only value of a reply
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_redis_exchange_new(void (*run)(kilni_task *task), uint64_t max_bytes,
                                      uint64_t deadline_ns, kilni_redis_exchange **ret_exchange);

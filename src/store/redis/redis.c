@@ -17,7 +17,7 @@
 #include "store/remote/connector.h"
 
 #define SMALL_REPLY_BYTES 65536u
-#define PAGE_BYTES (UINT64_C(8) << 20) /* the maximum size of the names in a SCAN reply */
+#define PAGE_BYTES (UINT64_C(8) << 20) /* the maximum size of a SCAN reply in memory */
 
 /* The largest value may use this fraction (1/n) of the server's memory. If a value filled the
  * memory, the server would evict all other values. */

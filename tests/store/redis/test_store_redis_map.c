@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A node of a Redis cluster that lies: its map names a thousand nodes. A program that asks for many
+ * entries must not get a thousand connections. The nodes are addresses of loopback, for all of
+ * which one process answers.
+ */
+#include "support/store_scene.h"
+
+#include <dirent.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "store/redis/slots.h"
+#include "store/remote/loader.h"
+#include "store/remote/state_path.h"
+
+#define NODES 1000u
+#define NODES_USED 128u /* docs/internals/fleet.md */
+#define KEYS 3000u
+#define MAP_SIZE (NODES * 64u)
+
+static unsigned port;
+static pid_t server;
+static char map[MAP_SIZE];
+
+static const char *host_of(unsigned node)
+{
+    static char host[16];
+    snprintf(host, sizeof host, "127.0.%u.%u", node / 250, 1 + node % 250);
+    return host;
+}
+
+static void make_map(void)
+{
+    char *at = map + snprintf(map, sizeof map, "*%u\r\n", NODES);
+    for (unsigned i = 0; i < NODES; i++) {
+        const char *host = host_of(i);
+        at += snprintf(at, (size_t)(map + sizeof map - at),
+                       "*3\r\n:%u\r\n:%u\r\n*2\r\n$%zu\r\n%s\r\n:%u\r\n",
+                       i * KILNI_REDIS_SLOTS / NODES, (i + 1) * KILNI_REDIS_SLOTS / NODES - 1,
+                       strlen(host), host, port);
+    }
+    assert_true((size_t)(at - map) < sizeof map - 1);
+}
+
+/* Answers a request with the map, or with the reply that there is no value. */
+static bool answer(int file)
+{
+    char request[4096];
+    const ssize_t count = read(file, request, sizeof request - 1);
+    if (count <= 0) {
+        return false;
+    }
+    request[count] = '\0';
+    const char *reply = strstr(request, "SLOTS") ? map : "$-1\r\n";
+    return write(file, reply, strlen(reply)) == (ssize_t)strlen(reply);
+}
+
+static void serve(int listener)
+{
+    static struct pollfd files[NODES * 4];
+    size_t count = 1;
+    files[0] = (struct pollfd){.fd = listener, .events = POLLIN};
+    while (poll(files, count, -1) >= 0) {
+        if (files[0].revents && count < sizeof files / sizeof files[0]) {
+            files[count++] = (struct pollfd){.fd = accept(listener, NULL, NULL), .events = POLLIN};
+        }
+        for (size_t i = 1; i < count; i++) {
+            if (files[i].revents && !answer(files[i].fd)) {
+                close(files[i].fd);
+                files[i--] = files[--count];
+            }
+        }
+    }
+}
+
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int start_server(void **state)
+{
+    (void)state;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+    socklen_t size = sizeof address;
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 100) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &size) != 0) {
+        return -1;
+    }
+    port = ntohs(address.sin_port);
+    make_map();
+    allow_descriptors();
+    server = fork();
+    if (server == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        serve(listener);
+        _exit(1);
+    }
+    close(listener);
+    return 0;
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
+    return 0;
+}
+
+static unsigned count_sockets(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    for (struct dirent *item = readdir(folder); item; item = readdir(folder)) {
+        char target[32] = "";
+        if (readlinkat(dirfd(folder), item->d_name, target, sizeof target - 1) > 0) {
+            count += strncmp(target, "socket:", 7) == 0;
+        }
+    }
+    closedir(folder);
+    return count;
+}
+
+static void test_a_map_of_a_thousand_nodes(void **state)
+{
+    (void)state;
+    char location[128];
+    kiln_store *store = NULL;
+    unsigned found = 0;
+    const unsigned before = count_sockets();
+    snprintf(location, sizeof location, "redis-cluster://127.0.0.1:%u?trust=any", port);
+    assert_int_equal(kiln_store_open(location, NULL, &store, NULL), KILN_OK);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        const kiln_status status = scratch_get(store, i);
+        assert_true(status == KILN_MISS || status == KILN_E_IO);
+        found += status == KILN_MISS;
+    }
+    const unsigned opened = count_sockets() - before;
+    print_message("          %u connections, %u of %u requests answered\n", opened, found, KEYS);
+    assert_true(found > 0);
+    assert_in_range(opened, 1, 2 * NODES_USED);
+    kiln_store_close(&store);
+}
+
+int main(int count, char **arguments)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_map_of_a_thousand_nodes, start_server, stop_server),
+    };
+    if (count != 2) {
+        return 2;
+    }
+    kilni_remote_set_library(arguments[1]);
+    kilni_remote_set_runtime_folder("/nonexistent");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
