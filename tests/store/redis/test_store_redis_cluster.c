@@ -5,7 +5,9 @@
  */
 #include "support/server_conformance.h"
 
+#include <dlfcn.h>
 #include <glob.h>
+#include <netdb.h>
 
 #include "store/redis/slots.h"
 #include "support/certificates.h"
@@ -391,6 +393,80 @@ static void test_tls(void **state)
     assert_int_equal(get(1), KILN_E_DENIED);
 }
 
+#define NAMES ".kiln.test" /* the end of the names that the nodes announce */
+
+typedef int getaddrinfo_fn(const char *name, const char *service, const struct addrinfo *hints,
+                           struct addrinfo **ret_found);
+
+/* Replaces the system's function, which does not know the names of the nodes. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret_found)
+{
+    union {
+        void *symbol;
+        getaddrinfo_fn *call;
+    } system = {.symbol = dlsym(RTLD_NEXT, "getaddrinfo")};
+    const bool is_node = name && strstr(name, NAMES) && !(hints->ai_flags & AI_NUMERICHOST);
+    return system.call(is_node ? "127.0.0.1" : name, service, hints, ret_found);
+}
+
+/* Makes a node announce a name, and gives it a certificate that names only @named. */
+static void name_node(unsigned node, const char *type, const char *announced, const char *named)
+{
+    expect(say(node, "CONFIG SET tls-cert-file %s/%s.pem tls-key-file %s/%s.key", home, named, home,
+               named),
+           "+OK");
+    expect(say(node, "CONFIG SET cluster-announce-hostname \"%s\"", announced), "+OK");
+    expect(say(node, "CONFIG SET cluster-preferred-endpoint-type %s", type), "+OK");
+}
+
+static void name_nodes(void)
+{
+    char name[32];
+    char names[64];
+    for (unsigned i = 0; i < REDIS_NODES; i++) {
+        snprintf(name, sizeof name, "node-%u" NAMES, i);
+        snprintf(names, sizeof names, "DNS:%s", name);
+        assert_true(certificates_make(home, "ca", name, names));
+        name_node(i, "hostname", name, name);
+    }
+    for (unsigned i = 0; i < REDIS_NODES * REDIS_NODES; i++) {
+        snprintf(name, sizeof name, "node-%u" NAMES, i % REDIS_NODES);
+        assert_true(redis_cluster_wait(&cluster.nodes[i / REDIS_NODES], "CLUSTER SLOTS", name));
+    }
+}
+
+/* Each node announces a name of its own, and its certificate has no other name. So the announced
+ * name must be the one that is verified, also if a node names another one in a redirection. */
+static void test_nodes_with_names(void **state)
+{
+    (void)state;
+    const uint64_t number = key_on(0);
+    char location[2 * SCRATCH_PATH_SIZE];
+    name_nodes();
+    snprintf(location, sizeof location,
+             "rediss-cluster://node-0" NAMES ":%u?trust=any&ca=%s/ca.pem", cluster.tls_ports[0],
+             home);
+    open_store(location);
+    put_keys();
+    begin_to_move(slot_of(number), 0, 1);
+    move_value(number, 0, 1);
+    assert_int_equal(get(number), KILN_OK);
+    end_move(slot_of(number), 1);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        assert_int_equal(get(i), KILN_OK);
+    }
+    move_back(number, 1, 0);
+    /* The certificate of a node of the same cluster that has a different name. */
+    name_node(2, "hostname", "node-2" NAMES, "node-1" NAMES);
+    open_store(location);
+    assert_int_equal(get(key_on(1)), KILN_OK);
+    assert_int_equal(get(key_on(2)), KILN_E_DENIED);
+    for (unsigned i = 0; i < REDIS_NODES; i++) {
+        name_node(i, "ip", "", "server");
+    }
+}
+
 static void expect_refused(const char *location, kiln_status expected)
 {
     kiln_store *opened = NULL;
@@ -510,6 +586,7 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_no_cluster, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_passwords, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tls, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nodes_with_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_locations_that_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_silent_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_faults_everywhere, set_up, tear_down),
