@@ -52,7 +52,7 @@ enum {
     KILN_STORE_NO_LEASE = 4u,  /* every lease returns KILN_E_UNSUPPORTED */
     KILN_STORE_NO_CREATE = 8u, /* the directory must exist: for tools that only read */
     /* The store keeps the last key that was not found, for kiln_store_get_last_miss. Contexts of
-     * kiln/program.h record that key; kiln_store_get does not. */
+     * kiln/program.h and kiln_store_note_miss record that key; kiln_store_get does not. */
     KILN_STORE_NOTE_MISSES = 16u,
     KILN_STORE_NO_TRIM_AT_CLOSE = 32u, /* closing does not remove entries that exceed age or size */
     /* The store keeps a journal (kiln/journal.h) in its directory. Contexts of kiln/program.h write
@@ -157,6 +157,13 @@ KILN_API void kiln_store_close(kiln_store **store);
  * has a newer format; KILN_E_IO, KILN_E_DENIED; KILN_E_NO_MEMORY; KILN_E_INVALID. For a caller that
  * wants the entry, everything except KILN_OK is a miss. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+
+/* Records a key that was not found, and the time, as the store's last miss, for `kiln why --last`:
+ * for callers that build without a context. Does nothing if the store was not opened with
+ * KILN_STORE_NOTE_MISSES, or is not writable. A failure does no harm. NULL is allowed.
+ *
+ * Threads: any. Blocks: on writing a small file. */
+KILN_API void kiln_store_note_miss(kiln_store *store, const kiln_key *key);
 
 /* The name of the first part of a capture request's key; no other key begins with it. Capture
  * requests are not counted among the entries. */

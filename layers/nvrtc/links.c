@@ -703,7 +703,7 @@ static int build(link_record *record)
                                 .waits = record->wait_ns > 0 ? 1 : 0};
     session_count(&counted);
     trace_request(record->linked, &result, is_linked ? KILN_OK : KILN_E_BUILD);
-    kilni_store_note_miss(session_requests()->store, record->linked);
+    kiln_store_note_miss(session_requests()->store, record->linked);
     if (is_linked) {
         keep(record);
     } else {

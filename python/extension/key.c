@@ -306,6 +306,14 @@ static PyObject *get_digest(PyObject *self, void *closure)
     return PyUnicode_FromString(text);
 }
 
+static PyObject *get_encoding(PyObject *self, void *closure)
+{
+    (void)closure;
+    size_t size = 0;
+    const char *bytes = kiln_key_encoding(key_object_key(self), &size);
+    return PyBytes_FromStringAndSize(bytes, (Py_ssize_t)size);
+}
+
 static PyObject *represent(PyObject *self)
 {
     char text[KILN_DIGEST_TEXT_SIZE];
@@ -340,6 +348,7 @@ static Py_hash_t hash(PyObject *self)
 
 static PyGetSetDef properties[] = {
     {"digest", get_digest, NULL, "the digest of the key: 32 hexadecimal digits", NULL},
+    {"encoding", get_encoding, NULL, "the canonical bytes of the key", NULL},
     {"parts", get_parts, NULL, "the parts, a tuple of KeyPart", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

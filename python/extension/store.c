@@ -269,6 +269,21 @@ static PyObject *store_get(PyObject *self, PyObject *object)
     return found;
 }
 
+static PyObject *store_note_miss(PyObject *self, PyObject *object)
+{
+    store_handle *handle = use_with_key(self, object);
+    if (!handle) {
+        return NULL;
+    }
+    const kiln_key *key = key_object_key(object);
+    Py_BEGIN_ALLOW_THREADS
+    kiln_store_note_miss(handle->store, key);
+    Py_END_ALLOW_THREADS
+    store_handle_release(handle);
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
 static PyObject *store_put(PyObject *self, PyObject *object)
 {
     module_state *state = state_get();
@@ -411,6 +426,11 @@ static PyMethodDef methods[] = {
      "holds it after wait seconds. A caller that gets the lease looks in the store again, because\n"
      "another process may have built meanwhile. Raises Error with status 'KILN_E_UNSUPPORTED' if\n"
      "the store has no leases: then build without one."},
+    {"note_miss", store_note_miss, METH_O,
+     "note_miss($self, key, /)\n--\n\n"
+     "Records a key that was not found, and that is built now, for `kiln why --last`. Does "
+     "nothing\n"
+     "unless KILN_LAST_MISS is set, as it is under `kiln run`."},
     {"count", WITH_KEYWORDS(store_count), METH_VARARGS | METH_KEYWORDS,
      "count($self, **counters)\n--\n\n"
      "Adds to the counters of the store, and to the file that KILN_STATS names if the store was\n"

@@ -19,6 +19,9 @@ import kiln
 # the time of its own longest build if that is longer, and builds for itself.
 LEASE_SECONDS = 60.0
 
+# How many bytes of a text an explanation keeps.
+_MOST_EXPLAINED = 1 << 16
+
 # The lines of /proc/cpuinfo that name the processor and the instructions that it has.
 _PROCESSOR_FIELDS = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer",
                      "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features")
@@ -86,18 +89,25 @@ class Door:
         self.count(hits_store=1, saved_ns=entry.build_ns)
         return bytes(entry.payload)
 
-    def put(self, key, payload, name, device="", tool=None, build_ns=0):
+    def put(self, key, payload, name, build_ns=0, **facts):
         """Publishes a result that was built."""
         self.builds += 1
         self.count(builds=1, build_ns=build_ns)
-        self.publish(key, payload, name=name, device=device, tool=tool, build_ns=build_ns)
+        self.publish(key, payload, name=name, build_ns=build_ns, **facts)
 
-    def publish(self, key, payload, **facts):
-        """Publishes a result, which is not counted. Returns whether the store has kept it."""
+    def publish(self, key, payload, explain=None, **facts):
+        """Publishes a result, which is not counted. Returns whether the store has kept it.
+        explain() returns, as parts of a key, what the digests in the key were made from."""
         self._longest_build_ns = max(self._longest_build_ns, facts["build_ns"])
         with contextlib.suppress(kiln.Error):
-            return self._store.put(kiln.Entry(key, payload, **facts))
+            return self._store.put(kiln.Entry(key, payload, metadata=_explanation(explain),
+                                              **facts))
         return False
+
+    def note_miss(self, key):
+        """Records a key that is built because the store does not have it, for `kiln why`."""
+        with contextlib.suppress(kiln.Error):
+            self._store.note_miss(key)
 
     def count(self, **counters):
         """Adds to the counters that `kiln stats` and `kiln run --summary` show."""
@@ -130,6 +140,16 @@ class Door:
     def lease(self, key):
         """Returns a context manager that holds the right to build a key, or none."""
         return self.take_lease(key)[0] or contextlib.nullcontext()
+
+
+def _explanation(explain):
+    """Returns the metadata of an entry that explain() explains; empty if it cannot."""
+    try:
+        parts = [(name, str(value).encode(errors="backslashreplace")[:_MOST_EXPLAINED])
+                 for name, value in explain()] if explain else ()
+        return kiln.Key(parts).encoding if parts else b""
+    except Exception:  # it is only for people
+        return b""
 
 
 class Unknown(Exception):

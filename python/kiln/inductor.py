@@ -32,7 +32,7 @@ door = _door.Door("inductor", "torch._inductor.compile_fx", triton.COMPILER_VARI
 
 class _Thread(threading.local):
     leases = ()  # of the graphs that this thread compiles
-    is_saving = False
+    saved = ()  # the arguments of the call that saves a graph
 
 
 _thread = _Thread()
@@ -93,6 +93,11 @@ def _identity():
             ("processor", processor))
 
 
+def _device():
+    import torch
+    return f"PyTorch {torch.__version__}"
+
+
 def _key(what, *parts):
     return door.key([("what", what), *_identity(), *parts])
 
@@ -130,8 +135,10 @@ def _look_up(guarded, look_up):
             name = _graph_key(cls, key)
             payload = door.get(name)
             yield from _load(payload)
-            # None of them fits. Only graphs are leased: the rest of an entry of AOTAutograd is
-            # built when the program needs its gradient, perhaps much later.
+            # None of them fits.
+            door.note_miss(name)
+            # Only graphs are leased: the rest of an entry of AOTAutograd is built when the program
+            # needs its gradient, perhaps much later.
             if cls.__name__ == "FxGraphCache" and isinstance(_thread.leases, list):
                 _thread.leases.append(door.lease(name))
                 _thread.leases[-1].__enter__()
@@ -158,11 +165,11 @@ def _compile(module, compile_graph):
 
 def _save(owner, save):
     def save_and_publish(*arguments, **options):
-        _thread.is_saving = True
+        _thread.saved = (*arguments, *options.values())
         try:
             return save(*arguments, **options)
         finally:
-            _thread.is_saving = False
+            _thread.saved = ()
 
     return save_and_publish
 
@@ -171,14 +178,26 @@ def _write(owner, write):
     def write_and_publish(key, content):
         write(key, content)
         # Inductor also writes what a program loads from a file of its own.
-        if _thread.is_saving:
+        if _thread.saved:
             name = _graph_key(owner, key)
             others = [other for other in _unpacked(door.get(name) or b"") if other != content]
             payload = b"".join(_LENGTH.pack(len(candidate)) + candidate
                                for candidate in [content, *others[:_MOST_CANDIDATES - 1]])
-            door.put(name, payload, owner.__name__)
+            door.put(name, payload, owner.__name__, device=_device(), explain=_explanation)
 
     return write_and_publish
+
+
+def _explanation():
+    """Returns what the key of the graph that this thread saves was made from, as parts of a key.
+    Nothing looks these up, so they need not be complete."""
+    parts = []
+    for graph in _thread.saved:
+        for line in getattr(graph, "_fx_graph_cache_debug_lines", ()):
+            # A line is "[digest] name: value".
+            name, _, value = line.partition("] ")[2].partition(": ")
+            parts.append(("graph " + name[:200], value))
+    return parts
 
 
 # ---- libraries in C++ ----
@@ -244,6 +263,7 @@ def _load_library(cache, load_async):
         if payload is not None:
             load = functools.partial(cls._load_library, _lay(payload, key.digest), key.digest)
         else:
+            door.note_miss(key)
             began_ns = time.time_ns()
             load = _publishing(load_async(cls, *arguments, **options), key, began_ns)
         libraries[key] = functools.lru_cache(maxsize=None)(load)
@@ -260,7 +280,7 @@ def _publishing(load, key, began_ns):
         path = getattr(library, "_name", None) or library.__file__
         if os.stat(path).st_mtime_ns >= began_ns:
             with open(path, "rb") as file:
-                door.put(key, file.read(), os.path.basename(path),
+                door.put(key, file.read(), os.path.basename(path), device=_device(),
                          build_ns=time.time_ns() - began_ns)
         return library
 
@@ -275,7 +295,7 @@ def _check_instructions(owner, check_build):
             return True
         if not check_build(isa, code):
             return False
-        door.put(key, b"", str(isa))
+        door.put(key, b"", str(isa), device=_device())
         return True
 
     return check_once
@@ -313,6 +333,7 @@ def _write_timings(owner, write):
     def write_and_publish(self, key, value, sample):
         write(self, key, value, sample)
         if _gpus():
-            door.put(_timings_key(key), json.dumps(value).encode(), os.path.basename(key))
+            door.put(_timings_key(key), json.dumps(value).encode(), os.path.basename(key),
+                     device=_device())
 
     return write_and_publish

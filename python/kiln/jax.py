@@ -5,6 +5,7 @@ docs/frameworks.md describes what is cached, and what is in the key."""
 
 import functools
 import inspect
+import os
 import threading
 import time
 
@@ -20,6 +21,9 @@ _GPU_PACKAGES = _PLUGINS + tuple(
     name + suffix for name in ("nvidia-cuda-nvcc", "nvidia-cudnn", "nvidia-cublas",
                                "nvidia-nvjitlink") for suffix in ("", "-cu12", "-cu13"))
 
+# Options that are objects, or large.
+_OPAQUE_OPTIONS = {"executable_build_options", "fdo_profile"}
+
 door = _door.Door("jax", "jax")
 
 
@@ -28,6 +32,7 @@ class _Build(threading.local):
     began = None
     folder_seconds = 0.0
     folder_bytes = 0
+    arguments = None
 
 
 _build = _Build()
@@ -60,7 +65,7 @@ def _hook():
         raise _door.Unknown(f"JAX {version.__version__} is not known: {error}") from error
     if not is_known:
         raise _door.Unknown(f"JAX {version.__version__} is not known: other parameters")
-    tool = f"jax {version.__version__}"
+    tool = f"JAX {version.__version__}"
 
     @functools.wraps(get_cache)
     def get_cache_with_store(backend):
@@ -85,12 +90,17 @@ def _hook():
                                                         for name in read_parameters})
                 if executable is not None:
                     return executable
+            door.note_miss(key)
+            _build.arguments = named
             _build.began = time.monotonic()
             _build.folder_seconds, _build.folder_bytes = (limit.value for limit in limits)
             # The limits are meant for the program's folder. They are changed for this thread and
             # this call only.
-            with limits[0](0.0), limits[1](0):
-                return compile_and_write(*arguments, **options)
+            try:
+                with limits[0](0.0), limits[1](0):
+                    return compile_and_write(*arguments, **options)
+            finally:
+                _build.arguments = None
 
     compilation_cache._get_cache = get_cache_with_store
     compiler._compile_and_write_cache = compile_once
@@ -117,6 +127,23 @@ def _key(platform, key):
     return door.key([("platform", platform), *_identity(platform), ("key", key)])
 
 
+def _explanation():
+    """Returns what the key of this thread's build was made from, as parts of a key. Nothing looks
+    these up, so they need not be complete."""
+    options = _build.arguments["compile_options"]
+    build_options = options.executable_build_options
+    module = _build.arguments["computation"].operation.get_asm(large_elements_limit=16)
+    return [
+        ("module", module),
+        ("backend", _build.arguments["backend"].platform_version),
+        *((name, os.environ[name]) for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
+          if name in os.environ),
+        *(("option " + name, getattr(owner, name)) for owner in (options, build_options)
+          for name in dir(owner) if not name.startswith("_") and name not in _OPAQUE_OPTIONS
+          and not callable(getattr(owner, name))),
+    ]
+
+
 class _Cache:
     """JAX's cache interface over the store. The folder that the program names, if it names one, is
     asked after the store, and filled as without Kiln."""
@@ -136,8 +163,9 @@ class _Cache:
 
     def put(self, key, value):
         seconds = time.monotonic() - _build.began if _build.began else 0.0
-        door.put(_key(self._platform, key), value, key.rpartition("-")[0], device=self._platform,
-                 tool=self._tool, build_ns=int(seconds * 1e9))
+        door.put(_key(self._platform, key), value, key.rpartition("-")[0],
+                 device=f"{self._tool}, {self._platform}", explain=_explanation,
+                 build_ns=int(seconds * 1e9))
         if self._folder and seconds >= _build.folder_seconds and \
                 len(value) >= _build.folder_bytes:
             self._folder.put(key, value)

@@ -29,8 +29,8 @@ _C_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC
 # A file that has changed less than this long ago may change again without a different time.
 _SETTLED_NS = 2 * 10**9
 
-# .builders: the requests that this thread builds, during a compilation; .extension: what decides
-# the C extension that it builds.
+# .builders: the requests that this thread builds, during a compilation; .arguments: those of the
+# compilation; .extension: what decides the C extension that it builds.
 _this_thread = threading.local()
 
 door = _door.Door("triton", "triton", COMPILER_VARIABLES, NEUTRAL_VARIABLES)
@@ -230,6 +230,7 @@ class _Request:
         self.files = entry and _unpacked(entry.payload)
         if self.files is None:
             self._counted["misses"] = 1
+            door.note_miss(self._key)
             self._start = time.perf_counter_ns()
             builders = getattr(_this_thread, "builders", None)
             if builders is not None:
@@ -248,11 +249,11 @@ class _Request:
         # Another process may have stored the entry since the first look.
         return door.find(self._key)
 
-    def put(self, files, device):
+    def put(self, files, device, explain=None):
         """Publishes what was built."""
         build_ns = time.perf_counter_ns() - self._start
         is_put = not door.is_readonly and door.publish(
-            self._key, _packed(files), name=self.name, device=device, build_ns=build_ns)
+            self._key, _packed(files), explain, name=self.name, device=device, build_ns=build_ns)
         self._end(builds=1, build_ns=build_ns, puts=int(is_put), dropped=int(not is_put))
 
     def keep_nothing(self):
@@ -278,6 +279,54 @@ class _Request:
         if self._counted is not None:
             door.count(**counters, **self._counted)
             self._counted = None
+
+
+# ---- what Triton's key was made from ----
+
+def _functions(function, found):
+    """Adds a function of Triton, and those of the program that it calls, to a dictionary."""
+    if function.__name__ not in found and hasattr(function, "fn"):
+        found[function.__name__] = function
+        for name in function.fn.__code__.co_names:
+            called = function.fn.__globals__.get(name)
+            if hasattr(called, "cache_key"):
+                _functions(called, found)
+
+
+def _explanation():
+    """Returns what the key of this thread's compilation was made from, as parts of a key. Nothing
+    looks these up, so they need not be complete."""
+    from triton.compiler import compiler
+
+    arguments = _this_thread.arguments
+    source, target = arguments["src"], arguments["target"]
+    if isinstance(source, str):
+        with open(source, encoding="utf-8") as file:
+            return [("source", file.read())]
+    if target is None:
+        from triton.runtime.driver import driver
+
+        target = driver.active.get_current_target()
+    backend = compiler.make_backend(target)
+    options = backend.parse_options(dict(arguments["options"] or {}, **source.parse_options()))
+    names = source.fn.arg_names
+    functions = {}
+    _functions(source.fn, functions)
+    called = [function for function in functions.values() if function is not source.fn]
+    return [
+        ("target", target),
+        ("backend", backend.hash()),
+        ("first line", getattr(source.fn, "starting_line_number", "")),
+        ("source", source.fn.src),
+        *(("source of " + function.__name__, function.src) for function in called),
+        *(("global " + name, value)
+          for (name, _), (value, _) in getattr(source.fn, "used_global_vals", {}).items()),
+        *(("argument " + str(name), value) for name, value in source.signature.items()),
+        *(("constant " + str(names[name[0]] if isinstance(name, tuple) else name), value)
+          for name, value in source.constants.items()),
+        ("attributes", source.attrs),
+        *(("option " + name, value) for name, value in sorted(vars(options).items())),
+    ]
 
 
 # ---- Triton's side ----
@@ -374,7 +423,7 @@ def _make_manager(cache, version):
             if isinstance(target, dict):
                 target = list(target.values())
             request.put(files, "Triton %s, %s" % (
-                version, " ".join(str(part) for part in (target or ["unknown"])[:2])))
+                version, " ".join(str(part) for part in (target or ["unknown"])[:2])), _explanation)
 
         # ---- single files: a C extension, or timings ----
 
@@ -432,6 +481,29 @@ def _ending_leases(function):
             _this_thread.builders = outer
             for request in builders:
                 request.fail()
+
+    return wrapper
+
+
+def _noting_arguments(function):
+    """Returns a function that compiles as the given one does, and notes what it compiles."""
+    import inspect
+
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def wrapper(*args, **options):
+        outer = getattr(_this_thread, "arguments", None)
+        try:
+            bound = signature.bind(*args, **options)
+            bound.apply_defaults()
+            _this_thread.arguments = bound.arguments
+        except TypeError:  # Triton's own error will tell
+            pass
+        try:
+            return function(*args, **options)
+        finally:
+            _this_thread.arguments = outer
 
     return wrapper
 
@@ -540,7 +612,7 @@ def _hook():
     triton_key = getattr(cache, "triton_key", None) or compiler.triton_key
     if not _set_manager(cache, _make_manager(cache, triton.__version__)):
         raise _door.Unknown("the program has chosen a cache manager of Triton")
-    _replace(compiler.compile, _ending_leases(compiler.compile))
+    _replace(compiler.compile, _ending_leases(_noting_arguments(compiler.compile)))
     _replace(triton_key, _with_stored_key(triton_key, triton.__version__))
     for function in _extension_builders():
         _replace(function, _ending_leases(_naming_extension(function)))

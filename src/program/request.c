@@ -541,7 +541,7 @@ static void note_misses(const flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
         if (f->slots[i].looked != KILN_OK) {
-            kilni_store_note_miss(f->context->store, f->slots[i].key);
+            kiln_store_note_miss(f->context->store, f->slots[i].key);
         }
     }
 }

@@ -530,9 +530,9 @@ static kiln_status sign(const kiln_store *store, kiln_entry **entry)
     return status;
 }
 
-void kilni_store_note_miss(kiln_store *store, const kiln_key *key)
+void kiln_store_note_miss(kiln_store *store, const kiln_key *key)
 {
-    if (!store || !(store->options.flags & KILN_STORE_NOTE_MISSES) || !is_writable(store) ||
+    if (!store || !key || !(store->options.flags & KILN_STORE_NOTE_MISSES) || !is_writable(store) ||
         !store->ops->note_miss) {
         return;
     }

@@ -251,10 +251,6 @@ kiln_status kilni_store_get_from_tier(kiln_store *tier, const kiln_key *key, kil
  * @entry  the entry that kilni_store_find returned for @key */
 void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
 
-/* Records a key that was not found, and the time, as the store's last miss. Does nothing if the
- * store's flags do not ask for this or the store is not writable. A failure does no harm. */
-void kilni_store_note_miss(kiln_store *store, const kiln_key *key);
-
 /* Returns true if the store keeps a journal: its flags ask for this, and it is writable. */
 bool kilni_store_has_journal(const kiln_store *store);
 

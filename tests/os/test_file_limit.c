@@ -133,7 +133,7 @@ static void write_all_but_entries(void)
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         set_limit(limits[i]);
         CHECK(kiln_store_add_stats(store, &delta) == KILN_E_IO);
-        kilni_store_note_miss(store, key);
+        kiln_store_note_miss(store, key);
         CHECK(kiln_stats_add_to_file(scratch_path(scratch, "counters"), &delta) == KILN_E_IO);
         CHECK(!is_blocked());
     }

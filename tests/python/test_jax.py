@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the door to JAX, with JAX on the CPU."""
 
+import json
 import os
+import subprocess
 import unittest
 
 from door_test import DoorTest, entries, skip_without
@@ -96,6 +98,27 @@ class JaxTest(DoorTest):
 
     def test_damage(self):
         self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "10")
+
+    @unittest.skipUnless("KILN_TOOL" in os.environ, "without the tool")
+    def test_why(self):
+        def differences(program, **environment):
+            """Returns what differs from the nearest entry, according to `kiln why`."""
+            self.run_program(program, KILN_LAST_MISS="1", **environment)
+            printed = subprocess.run(
+                [os.environ["KILN_TOOL"], "why", "--dir", self.location, "--last", "--json"],
+                stdout=subprocess.PIPE, check=True).stdout
+            parts = json.loads(printed)["neighbours"][0]["parts"]
+            return {part["name"]: part for part in parts if part["name"] != "key"}
+
+        program = INSTALL + "print(jax.jit(lambda x: x * 2)(jnp.arange(8.0)))" + COUNTS
+        differences(program)
+        part = differences(program.replace("x * 2", "x - 2"))["module"]
+        self.assertGreater(part["line"], 1)
+        self.assertIn("stablehlo.subtract", part["wanted"]["text"])
+        flags = "--xla_cpu_enable_fast_math=true"
+        changed = differences(program.replace("x * 2", "x - 2"), XLA_FLAGS=flags)
+        self.assertEqual(changed["XLA_FLAGS"]["wanted"]["text"], flags)
+        self.assertNotIn("module", changed)
 
     def test_what_is_not_known_passes_through(self):
         program = """

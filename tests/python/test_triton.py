@@ -208,6 +208,52 @@ print(len(errors), totals.failures, totals.waits)
 """)
         self.assertEqual(printed, "2 2 0\n")
 
+    def test_why(self):
+        self.new_folder()
+        text = USE + f"""
+def compile(function, **options):
+    signature = {{"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}}
+    if triton.__version__ < "3.3":
+        del signature["BLOCK"]
+    name = "constants" if triton.__version__ < "3.3" else "constexprs"
+    source = triton.compiler.ASTSource(function, signature, **{{name: {{"BLOCK": BLOCK}}}})
+    triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+"""
+        path = os.path.join(self.scratch, "why.py")
+
+        def differences(text):
+            """Returns what differs from the nearest entry, according to `kiln why`."""
+            with open(path, "w") as file:
+                file.write(text)
+            self.run_tool(PYTHON, path)
+            why = json.loads(self.run_command(TOOL, "why", "--last", "--json").stdout)
+            return {part["name"]: (part["there"]["text"], part["wanted"]["text"], part.get("line"))
+                    for part in why["neighbours"][0]["parts"] if part["name"] != "triton's key"}
+
+        text += """
+@triton.jit
+def twice(v):
+    return v * 2
+@triton.jit
+def kernel(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, twice(tl.load(x + i)))
+BLOCK = 64
+compile(kernel, num_warps=4)
+"""
+        # The first entry of all has nothing to be compared with.
+        text += 'compile(kernel, num_warps=8)\n'
+        self.assertEqual(differences(text), {"option num_warps": ("4", "8", None)})
+        text = text.replace("compile(kernel, num_warps=4)\n", "")
+        text = text.replace("v * 2", "v * 3").replace("BLOCK = 64", "BLOCK = 128")
+        changed = differences(text)
+        self.assertEqual(set(changed), {"source of twice", "constant BLOCK"})
+        self.assertEqual(changed["constant BLOCK"], ("64", "128", None))
+        self.assertEqual(changed["source of twice"][2], 2)
+        text = text.replace("tl.load(x + i)", "tl.load(y + i)")
+        (change,) = differences(text).items()
+        self.assertEqual((change[0], change[1][2]), ("source", 3))
+
     def test_a_store_that_cannot_be_written(self):
         """Triton has its own folder then."""
         folder = self.new_folder()

@@ -38,7 +38,7 @@ static int tear_down(void **state)
 static void note(kiln_store *where, uint64_t number)
 {
     kiln_key *key = scratch_key(number);
-    kilni_store_note_miss(where, key);
+    kiln_store_note_miss(where, key);
     kiln_key_release(&key);
 }
 
@@ -86,7 +86,7 @@ static void test_only_the_last_miss_is_kept(void **state)
     assert_int_equal(read_last(NULL, &missed_s), KILN_E_INVALID);
     assert_int_equal(read_last(&key, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_store_get_last_miss(NULL, &key, &missed_s), KILN_MISS);
-    kilni_store_note_miss(NULL, NULL);
+    kiln_store_note_miss(NULL, NULL);
 }
 
 /* The last miss is not an entry: nothing lists, counts or removes it. */
@@ -143,7 +143,7 @@ static void expect_noted(size_t count, size_t size, bool is_noted)
     int64_t missed_s;
     struct stat stat;
     unlink(missed_path);
-    kilni_store_note_miss(store, key);
+    kiln_store_note_miss(store, key);
     assert_int_equal(read_last(&last, &missed_s), is_noted ? KILN_OK : KILN_MISS);
     if (is_noted) {
         kiln_key_part part;
@@ -283,7 +283,7 @@ static void test_memory_runs_out(void **state)
         kiln_key *last = NULL;
         int64_t missed_s;
         failing_malloc_arm(n);
-        kilni_store_note_miss(store, key);
+        kiln_store_note_miss(store, key);
         kiln_status status = read_last(&last, &missed_s);
         size_t asked = failing_malloc_disarm();
         kiln_key_release(&last);

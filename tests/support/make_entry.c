@@ -5,7 +5,7 @@
  *   make_entry DIR put|miss [OPTION=VALUE…] -- [PART=VALUE…]
  *
  * Options: name, device, tool, cost (ns), created (Unix seconds), size (of the payload), answers,
- * key-file. If a part's name ends with '@', its value is the name of a file. Prints the digest.
+ * key-file, explanation (a text, which makes the entry a blob whose key it explains). If a part's name ends with '@', its value is the name of a file. Prints the digest.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #include "store/store.h"
 
 struct wanted {
-    const char *name, *device, *answers, *key_file, *tool;
+    const char *name, *device, *answers, *key_file, *tool, *explanation;
     uint64_t cost_ns, size;
     int64_t created_s;
     kiln_key_builder *builder;
@@ -63,6 +63,8 @@ static void take_option(struct wanted *wanted, const char *name, const char *val
         wanted->device = value;
     } else if (strcmp(name, "answers") == 0) {
         wanted->answers = value;
+    } else if (strcmp(name, "explanation") == 0) {
+        wanted->explanation = value;
     } else if (strcmp(name, "tool") == 0) {
         wanted->tool = value;
     } else if (strcmp(name, "key-file") == 0) {
@@ -78,6 +80,18 @@ static void take_option(struct wanted *wanted, const char *name, const char *val
     }
 }
 
+/* Makes the key with one part that explains the key of an entry. */
+static kiln_key *make_explanation(const char *text)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    expect(kiln_key_builder_new(&builder), "builder");
+    expect(kiln_key_builder_add_text(builder, "made from", text), "explanation");
+    expect(kiln_key_builder_finish(builder, &key), "explanation");
+    kiln_key_builder_free(&builder);
+    return key;
+}
+
 static void put(kiln_store *store, const kiln_key *key, const struct wanted *wanted)
 {
     void *payload = calloc(1, (size_t)wanted->size + 1);
@@ -85,7 +99,7 @@ static void put(kiln_store *store, const kiln_key *key, const struct wanted *wan
     if (!payload) {
         expect(KILN_E_NO_MEMORY, "payload");
     }
-    const kiln_entry_params params = {
+    kiln_entry_params params = {
         .struct_size = sizeof params,
         .key = key,
         .kind = KILN_ENTRY_PROGRAM,
@@ -98,7 +112,13 @@ static void put(kiln_store *store, const kiln_key *key, const struct wanted *wan
         .answers = {wanted->answers, wanted->answers ? strlen(wanted->answers) : 0},
         .payload = {payload, (size_t)wanted->size},
     };
+    kiln_key *explanation = wanted->explanation ? make_explanation(wanted->explanation) : NULL;
+    if (explanation) {
+        params.kind = KILN_ENTRY_BLOB;
+        params.answers.data = kiln_key_encoding(explanation, &params.answers.size);
+    }
     expect(kiln_entry_new(&params, &entry), "entry");
+    kiln_key_release(&explanation);
     expect(kiln_store_put(store, entry), "put");
     kiln_entry_release(&entry);
     free(payload);
@@ -133,7 +153,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "put") == 0) {
         put(store, key, &wanted);
     } else {
-        kilni_store_note_miss(store, key);
+        kiln_store_note_miss(store, key);
     }
     kiln_digest digest = kiln_key_digest(key);
     char text[KILN_DIGEST_TEXT_SIZE];

@@ -419,7 +419,7 @@ static kiln_status pass_miss_on(kiln_store *tier, const kiln_entry *miss)
     kiln_key *key = NULL;
     kiln_status status = kilni_last_miss_key_of(miss, &key);
     if (status == KILN_OK) {
-        kilni_store_note_miss(tier, key);
+        kiln_store_note_miss(tier, key);
     }
     kiln_key_release(&key);
     return status;

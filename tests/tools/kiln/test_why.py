@@ -130,6 +130,25 @@ class OfAnEntry(Why):
         self.assertEqual([part["change"] for part in parts], ["changed", "removed"])
         self.assertTrue(all("blake2b" in part["there"] for part in parts))
 
+    def test_a_key_that_is_explained(self):
+        """Differences of the explanations are reported, and decide which entry is the nearest."""
+        for digits, text in ("11", "f(int)"), ("12", "g(float, float, float)"), ("99", "g(int)"):
+            digest = self.make_entry("put", "key=" + digits, explanation=text, name=text)
+        *_, plain = [self.make_entry("put", "key=98", name="plain", answers="no key")]
+        why = self.why_json(digest)
+        self.assertEqual([neighbour["name"] for neighbour in why["neighbours"]],
+                         ["plain", "f(int)", "g(float, float, float)"])
+        self.assertEqual([part["name"] for part in why["neighbours"][1]["parts"]],
+                         ["made from", "key"])
+        text = self.kiln("why", digest).stdout.decode()
+        self.assertIn("differs in 2 of 2 parts", text)
+        self.assertRegex(text, r"(?m)^made from +changed +f\(int\) +g\(int\)$")
+        shown = json.loads(self.kiln("show", "--json", digest).stdout)
+        self.assertEqual(shown["explanation"], [{"name": "made from", "size": 6, "text": "g(int)"}])
+        self.assertNotIn("explanation", json.loads(self.kiln("show", "--json", plain).stdout))
+        self.assertRegex(self.kiln("show", digest).stdout.decode(),
+                         r"EXPLANATION +SIZE +VALUE\nmade from +6 B +g\(int\)\n")
+
     def test_the_first_line_that_differs(self):
         self.make_entry("put", *self.key())
         digest = self.make_entry("put", *self.key(source=SOURCE.replace("= 1", "= 2")))

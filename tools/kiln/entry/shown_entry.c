@@ -10,6 +10,7 @@
 #include "../text/memory.h"
 #include "../text/table.h"
 #include "../text/units.h"
+#include "explained_key.h"
 #include "input_files.h"
 #include "key_part.h"
 
@@ -80,10 +81,10 @@ static void add_part(struct table *table, const kiln_key_part *part)
     row_set(row, 2, value);
 }
 
-static void print_parts(const kiln_key *key)
+static void print_parts(const kiln_key *key, const char *heading)
 {
     struct table *table = table_new();
-    table_add_column(table, "KEY PART", COLUMN_TEXT);
+    table_add_column(table, heading, COLUMN_TEXT);
     table_add_column(table, "SIZE", COLUMN_NUMBER);
     table_add_column(table, "VALUE", COLUMN_LONG_TEXT);
     kiln_key_part part;
@@ -96,8 +97,14 @@ static void print_parts(const kiln_key *key)
 void entry_print(const listed_item *item, const kiln_entry *entry)
 {
     print_facts(item, entry);
+    explained_key key = explained_key_of(entry);
     putchar('\n');
-    print_parts(kiln_entry_key(entry));
+    print_parts(key.key, "KEY PART");
+    if (key.explanation != NULL) {
+        putchar('\n');
+        print_parts(key.explanation, "EXPLANATION");
+    }
+    explained_key_free(&key);
     input_files_reading made = input_files_read(entry);
     input_files_print(&made);
     input_files_free(&made);
@@ -132,7 +139,12 @@ json_t *entry_to_json(const listed_item *item, const kiln_entry *entry)
     json_add(object, "signed", json_boolean(kiln_entry_is_signed(entry)));
     json_add(object, "signer", signer_to_json(entry));
     json_add(object, "log", json_text(log.data, log.size));
-    json_add(object, "key", key_to_json(kiln_entry_key(entry)));
+    explained_key key = explained_key_of(entry);
+    json_add(object, "key", key_to_json(key.key));
+    if (key.explanation != NULL) {
+        json_add(object, "explanation", key_to_json(key.explanation));
+    }
+    explained_key_free(&key);
     input_files_reading made = input_files_read(entry);
     if (made.count > 0) {
         json_add(object, "results", input_files_to_json(&made, true));

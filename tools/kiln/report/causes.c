@@ -20,7 +20,7 @@
 
 /* A key that may be near to that of a miss. */
 typedef struct candidate {
-    kiln_key *key;
+    explained_key key;
     char *name;
     int64_t created_s;
 } candidate;
@@ -28,7 +28,7 @@ typedef struct candidate {
 /* A miss while its cause is looked for. */
 typedef struct sought {
     built_key *built;
-    kiln_key *key;      /* NULL: its entry is not stored */
+    explained_key key;  /* without a key: its entry is not stored */
     bool lacked_device; /* the journal does not have the name of its device */
     candidate candidates[SAME_NAME_MAX + SAME_DEVICE_MAX];
     size_t count, of_other_names;
@@ -76,12 +76,13 @@ static void replace_text(char **text, const char *value)
     }
 }
 
-static kiln_key *read_key(kiln_item *item)
+/* Returns no key if the entry cannot be read. */
+static explained_key read_key(kiln_item *item)
 {
     kiln_entry *entry = NULL;
-    kiln_key *key = NULL;
+    explained_key key = {0};
     if (kiln_item_read(item, &entry) == KILN_OK) {
-        key = kiln_key_retain(kiln_entry_key(entry));
+        key = explained_key_of(entry);
     }
     kiln_entry_release(&entry);
     return key;
@@ -123,8 +124,8 @@ static void consider(sought *miss, kiln_item *item, const kiln_item_info *info,
     if (has_name ? of_name >= SAME_NAME_MAX : miss->of_other_names >= SAME_DEVICE_MAX) {
         return;
     }
-    kiln_key *key = read_key(item);
-    if (key != NULL) {
+    explained_key key = read_key(item);
+    if (key.key != NULL) {
         miss->of_other_names += has_name ? 0 : 1;
         miss->candidates[miss->count++] =
             (candidate){.key = key, .name = must(strdup(info->name)), .created_s = info->created_s};
@@ -152,7 +153,7 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
             if (miss->built->device[0] != '\0' && miss->built->device[0] == info->device[0]) {
                 consider(miss, item, info, known);
             }
-        } else if (miss->key == NULL) {
+        } else if (miss->key.key == NULL) {
             miss->key = read_key(item);
         }
     }
@@ -189,7 +190,7 @@ static const candidate *nearest(const sought *miss)
     distance least = {0};
     for (size_t i = 0; i < miss->count; i++) {
         distance there = {0};
-        key_pairs_difference(miss->candidates[i].key, miss->key, add_distance, &there);
+        key_pairs_difference(&miss->candidates[i].key, &miss->key, add_distance, &there);
         if (there.parts > 0 && (found == NULL || is_nearer(&there, &least))) {
             found = &miss->candidates[i];
             least = there;
@@ -226,7 +227,7 @@ static char *describe_difference(const sought *miss, const candidate *near)
     if (strcmp(near->name, miss->built->name) != 0) {
         return text_of("a new program; the nearest one of this device is %s", near->name);
     }
-    json_t *parts = key_difference_to_json(near->key, miss->key);
+    json_t *parts = key_difference_to_json(&near->key, &miss->key);
     const size_t count = json_array_size(parts);
     owned char *first = describe_part(json_array_get(parts, 0));
     json_decref(parts);
@@ -250,7 +251,7 @@ static char *describe(const sought *miss)
         return must(strdup("it was stored before: its entry was removed, or was made from "
                            "files that have changed"));
     }
-    if (miss->key != NULL) {
+    if (miss->key.key != NULL) {
         const candidate *near = nearest(miss);
         return near != NULL ? describe_difference(miss, near)
                             : must(strdup("the first build for this device"));
@@ -263,9 +264,9 @@ static char *describe(const sought *miss)
 
 static void free_sought(sought *miss)
 {
-    kiln_key_release(&miss->key);
+    explained_key_free(&miss->key);
     for (size_t i = 0; i < miss->count; i++) {
-        kiln_key_release(&miss->candidates[i].key);
+        explained_key_free(&miss->candidates[i].key);
         free(miss->candidates[i].name);
     }
 }
@@ -275,7 +276,7 @@ static void free_sought(sought *miss)
 static bool needs_second_walk(const sought *misses, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (misses[i].key != NULL && misses[i].lacked_device) {
+        if (misses[i].key.key != NULL && misses[i].lacked_device) {
             return true;
         }
     }

@@ -34,14 +34,14 @@ static const char usage[] =
 
 #define NEIGHBOURS_SHOWN 3
 
-static json_t *neighbour_to_json(const near_entry *neighbour, const kiln_key *wanted)
+static json_t *neighbour_to_json(const near_entry *neighbour, const explained_key *wanted)
 {
     json_t *object = must(json_object());
     json_add(object, "digest", json_text_or_null(neighbour->digest));
     json_add(object, "name", json_text_or_null(neighbour->name));
     json_add(object, "device", json_text_or_null(neighbour->device));
     json_add(object, "created", must(json_integer(neighbour->created_s)));
-    json_add(object, "parts", key_difference_to_json(neighbour->key, wanted));
+    json_add(object, "parts", key_difference_to_json(&neighbour->key, wanted));
     return object;
 }
 
@@ -55,7 +55,7 @@ static void print_json(const missed_key *missed, const missed_files *files,
 {
     json_t *nearest = must(json_array());
     for (size_t i = 0; i < neighbours->count; i++) {
-        json_push(nearest, neighbour_to_json(&neighbours->nearest[i], missed->key));
+        json_push(nearest, neighbour_to_json(&neighbours->nearest[i], &missed->key));
     }
     json_t *object = must(json_object());
     json_add(object, "digest", json_text_or_null(missed->digest));
@@ -90,7 +90,7 @@ static void print_missed(const missed_key *missed)
     table_print(table);
 }
 
-static void print_neighbour(const near_entry *neighbour, const kiln_key *wanted)
+static void print_neighbour(const near_entry *neighbour, const explained_key *wanted)
 {
     char built[UNIT_TEXT_SIZE];
     printf("\n%.12s%s", neighbour->digest, neighbour->name[0] != '\0' ? " " : "");
@@ -101,10 +101,10 @@ static void print_neighbour(const near_entry *neighbour, const kiln_key *wanted)
     }
     printf(", built %s, differs in %zu of %zu parts:\n", format_time(neighbour->created_s, built),
            neighbour->parts, neighbour->all_parts);
-    key_difference_print(neighbour->key, wanted);
+    key_difference_print(&neighbour->key, wanted);
 }
 
-static void print_neighbours(const near_entries *neighbours, const kiln_key *wanted)
+static void print_neighbours(const near_entries *neighbours, const explained_key *wanted)
 {
     for (size_t i = 0; i < neighbours->count; i++) {
         print_neighbour(&neighbours->nearest[i], wanted);
@@ -127,14 +127,14 @@ static int explain(const cache_directory *directory, const missed_key *missed,
     near_entries neighbours;
     walk_expect(directory);
     kiln_status status =
-        neighbours_find(directory->store, missed->key, missed->digest, filter, &neighbours);
+        neighbours_find(directory->store, &missed->key, missed->digest, filter, &neighbours);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);
     }
     if (json) {
         print_json(missed, files, &neighbours);
     } else {
-        print_neighbours(&neighbours, missed->key);
+        print_neighbours(&neighbours, &missed->key);
     }
     neighbours_free(&neighbours);
     return EXIT_OK;

@@ -232,8 +232,8 @@ static char *list_of_names(const char *names, size_t count)
 }
 
 /* A different driver has many different files, so several are shown in one row. */
-static void add_files(struct table *table, size_t count, const kiln_key *there,
-                      const kiln_key *wanted)
+static void add_files(struct table *table, size_t count, const explained_key *there,
+                      const explained_key *wanted)
 {
     file_names names = {.there = must(strdup("")), .wanted = must(strdup(""))};
     key_pairs_difference(there, wanted, name_file, &names);
@@ -245,7 +245,7 @@ static void add_files(struct table *table, size_t count, const kiln_key *there,
     free(names.wanted);
 }
 
-void key_difference_print(const kiln_key *there, const kiln_key *wanted)
+void key_difference_print(const explained_key *there, const explained_key *wanted)
 {
     difference_table shown = {.table = table_new()};
     table_add_column(shown.table, "PART", COLUMN_TEXT);
@@ -276,7 +276,7 @@ static int push_part(void *user, kiln_key_change change, const kiln_key_part *th
     return 0;
 }
 
-json_t *key_difference_to_json(const kiln_key *there, const kiln_key *wanted)
+json_t *key_difference_to_json(const explained_key *there, const explained_key *wanted)
 {
     json_t *parts = must(json_array());
     key_pairs_difference(there, wanted, push_part, parts);

@@ -95,12 +95,15 @@ static int report_pair(void *user, kiln_key_change change, const kiln_key_part *
                : pairing->report(pairing->user, KILN_KEY_CHANGED, &file, wanted);
 }
 
-void key_pairs_difference(const kiln_key *there, const kiln_key *wanted,
+void key_pairs_difference(const explained_key *there, const explained_key *wanted,
                           kiln_key_difference_fn report, void *user)
 {
     part_pairing pairing = {.report = report, .user = user};
-    kiln_key_difference(there, wanted, collect_file, &pairing);
-    kiln_key_difference(there, wanted, report_pair, &pairing);
+    if (there->explanation != NULL && wanted->explanation != NULL) {
+        kiln_key_difference(there->explanation, wanted->explanation, report, user);
+    }
+    kiln_key_difference(there->key, wanted->key, collect_file, &pairing);
+    kiln_key_difference(there->key, wanted->key, report_pair, &pairing);
     for (size_t i = 0; i < pairing.count; i++) {
         report(user, KILN_KEY_REMOVED, &pairing.files[i], NULL);
     }

@@ -11,11 +11,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <kiln/key.h>
+#include "../entry/explained_key.h"
 
-/* Does the same as kiln_key_difference, but compares these pairs. Files that are only in @there are
- * reported last. */
-void key_pairs_difference(const kiln_key *there, const kiln_key *wanted,
+/* Does the same as kiln_key_difference, but compares these pairs. If both keys are explained, the
+ * differences of the explanations are reported first. Files that are only in @there are reported
+ * last. */
+void key_pairs_difference(const explained_key *there, const explained_key *wanted,
                           kiln_key_difference_fn report, void *user);
 
 /* Returns whether a part, which may be NULL, is a driver's file whose name is known. A stripped

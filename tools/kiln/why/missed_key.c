@@ -19,8 +19,8 @@ static kiln_status look_for_entry(const cache_directory *directory, missed_key *
     const kiln_status status =
         walk_to_entry(directory->store, missed->digest, &missed->stored, &missed->entry);
     if (missed->entry != NULL) {
-        kiln_key_release(&missed->key);
-        missed->key = kiln_key_retain(kiln_entry_key(missed->entry));
+        explained_key_free(&missed->key);
+        missed->key = explained_key_of(missed->entry);
     }
     return status;
 }
@@ -30,9 +30,9 @@ static kiln_status read_recorded(const cache_directory *directory, missed_key *r
 {
     missed_key recorded = {.stored = KILN_MISS};
     kiln_status status =
-        kiln_store_get_last_miss(directory->store, &recorded.key, &recorded.missed_s);
+        kiln_store_get_last_miss(directory->store, &recorded.key.key, &recorded.missed_s);
     if (status == KILN_OK) {
-        const kiln_digest digest = kiln_key_digest(recorded.key);
+        const kiln_digest digest = kiln_key_digest(recorded.key.key);
         kiln_digest_format(&digest, recorded.digest);
         *ret_recorded = recorded;
     }
@@ -43,18 +43,18 @@ static kiln_status read_recorded(const cache_directory *directory, missed_key *r
 static int complete(const cache_directory *directory, missed_key *missed)
 {
     missed_key recorded;
-    if (missed->key == NULL && read_recorded(directory, &recorded) == KILN_OK) {
+    if (missed->key.key == NULL && read_recorded(directory, &recorded) == KILN_OK) {
         if (strcmp(recorded.digest, missed->digest) == 0) {
             *missed = recorded;
         } else {
-            kiln_key_release(&recorded.key);
+            explained_key_free(&recorded.key);
         }
     }
     kiln_status status = look_for_entry(directory, missed);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);
     }
-    if (missed->key != NULL) {
+    if (missed->key.key != NULL) {
         return EXIT_OK;
     }
     if (missed->stored == KILN_MISS) {
@@ -99,7 +99,7 @@ static int resolve(const cache_directory *directory, const store_listing *listin
 {
     missed_key recorded;
     if (!listing_has(listing, prefix) && read_recorded(directory, &recorded) == KILN_OK) {
-        kiln_key_release(&recorded.key);
+        explained_key_free(&recorded.key);
         if (digest_prefix_matches(prefix, recorded.digest)) {
             memcpy(ret_digest, recorded.digest, sizeof recorded.digest);
             return EXIT_OK;
@@ -170,6 +170,6 @@ int missed_key_of_trace(const cache_directory *directory, const char *trace, mis
 
 void missed_key_free(missed_key *missed)
 {
-    kiln_key_release(&missed->key);
+    explained_key_free(&missed->key);
     kiln_entry_release(&missed->entry);
 }

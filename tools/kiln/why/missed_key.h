@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 #include "../command/directory.h"
+#include "../entry/explained_key.h"
 
 typedef struct missed_key {
-    kiln_key *key;
+    explained_key key;
     char digest[KILN_DIGEST_TEXT_SIZE];
     kiln_status stored; /* KILN_OK: its entry is stored now; KILN_MISS; or the error of reading the
                            entry */

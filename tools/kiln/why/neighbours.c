@@ -14,7 +14,7 @@
 #define PART_WEIGHT 16
 
 typedef struct neighbour_search {
-    const kiln_key *key;
+    const explained_key *key;
     const char *digest;
     char *device; /* the key's */
     entry_filter *filter;
@@ -62,7 +62,7 @@ static int add_difference(void *user, kiln_key_change change, const kiln_key_par
 
 static void free_neighbour(near_entry *neighbour)
 {
-    kiln_key_release(&neighbour->key);
+    explained_key_free(&neighbour->key);
     free(neighbour->name);
     free(neighbour->device);
 }
@@ -106,13 +106,16 @@ static void compare(neighbour_search *search, const kiln_item_info *info, const 
 {
     near_entry candidate = {
         .created_s = info->created_s,
-        .all_parts = kiln_key_part_count(search->key),
+        .key = explained_key_of(entry),
+        .all_parts = kiln_key_part_count(search->key->key),
     };
-    key_pairs_difference(kiln_entry_key(entry), search->key, add_difference, &candidate);
+    if (candidate.key.explanation != NULL && search->key->explanation != NULL) {
+        candidate.all_parts += kiln_key_part_count(search->key->explanation);
+    }
+    key_pairs_difference(&candidate.key, search->key, add_difference, &candidate);
     memcpy(candidate.digest, digest, sizeof candidate.digest);
-    owned char *device = device_of_key(kiln_entry_key(entry));
+    owned char *device = device_of_key(candidate.key.key);
     candidate.is_of_other_device = strcmp(device, search->device) != 0;
-    candidate.key = kiln_key_retain(kiln_entry_key(entry));
     candidate.name = must(strdup(info->name));
     candidate.device = must(strdup(info->device));
     insert(&search->found, search->filter->limit, &candidate);
@@ -134,11 +137,11 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
     return 0;
 }
 
-kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *digest,
+kiln_status neighbours_find(kiln_store *store, const explained_key *key, const char *digest,
                             entry_filter *filter, near_entries *ret_neighbours)
 {
     neighbour_search search = {
-        .key = key, .digest = digest, .device = device_of_key(key), .filter = filter};
+        .key = key, .digest = digest, .device = device_of_key(key->key), .filter = filter};
     kiln_status status = walk_items(store, visit, &search);
     progress_end();
     free(search.device);

@@ -10,12 +10,13 @@
 
 #include <kiln/store_tools.h>
 
+#include "../entry/explained_key.h"
 #include "../store/entry_filter.h"
 
 #define NEIGHBOURS_MAX 20
 
 typedef struct near_entry {
-    kiln_key *key;
+    explained_key key;
     char digest[KILN_DIGEST_TEXT_SIZE];
     char *name, *device;
     int64_t created_s;
@@ -33,7 +34,7 @@ typedef struct near_entries {
 /* Reads the keys of all intact entries that a filter selects, except @digest's own, and finds the
  * nearest, as many as the filter's limit says. Returns KILN_OK, or the status of kiln_store_each.
  */
-kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *digest,
+kiln_status neighbours_find(kiln_store *store, const explained_key *key, const char *digest,
                             entry_filter *filter, near_entries *ret_neighbours);
 
 void neighbours_free(near_entries *neighbours);
