@@ -126,6 +126,20 @@ KILN_API kiln_status kiln_store_each_tier(kiln_store *store, kiln_tier_fn visit,
 KILN_API kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key,
                                               int64_t *ret_missed_s);
 
+/* Reads when a device was last in use on any machine, as far as the servers of a store know. A
+ * machine records this at most once a day, when it builds a program for the device, or uses one
+ * that a store has, and writes to the server. Contexts of kiln/program.h and the layers do so;
+ * kiln_store_get and kiln_store_put do not.
+ *
+ * @device      platform, device and driver, as in kiln_provenance and kiln_item_info
+ * @ret_last_s  [out] in Unix seconds. In a chain, the latest time that any of its servers knows
+ * Returns KILN_OK; KILN_MISS: no record of this device was found; KILN_E_UNSUPPORTED: the store has
+ * no servers; KILN_E_UNAUTHENTICATED, KILN_E_CORRUPT, KILN_E_VERSION: a record can't be believed or
+ * read; KILN_E_DENIED, KILN_E_IO: a server can't be asked; KILN_E_INVALID; KILN_E_NO_MEMORY.
+ * Threads: any. Blocks: on servers. */
+KILN_API kiln_status kiln_store_get_device_use(kiln_store *store, const char *device,
+                                               int64_t *ret_last_s);
+
 enum {
     KILN_COPY_TRUST = 1u /* copy entries although nothing authenticates them */
 };

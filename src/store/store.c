@@ -18,6 +18,7 @@
 #include "base/sized_struct.h"
 #include "entry/entry.h"
 #include "os/file_limit.h"
+#include "store/device_use.h"
 #include "store/engine.h"
 #include "store/key_file.h"
 #include "store/last_miss.h"
@@ -229,10 +230,8 @@ static kiln_status put(kiln_store *store, const kiln_entry *entry)
     return store->ops->put(store, entry);
 }
 
-/* Converts an entry to the form that the store keeps, and puts it. If the entry leaves the machine,
- * it is compressed, and the long parts of its key are replaced by digests. If the store has a key
- * to sign with, the entry is signed. */
-static kiln_status prepare_and_put(kiln_store *store, const kiln_entry *entry)
+kiln_status kilni_store_prepare(kiln_store *store, const kiln_entry *entry,
+                                kiln_entry **ret_prepared)
 {
     const bool is_sent = store->capabilities & KILNI_STORE_SENDS;
     kilni_entry_signer signer;
@@ -241,8 +240,13 @@ static kiln_status prepare_and_put(kiln_store *store, const kiln_entry *entry)
                                    .level = is_sent ? SENT_LEVEL : 0,
                                    .signing_key = store->signing_key,
                                    .signer = has_signers ? &signer : NULL};
+    return kilni_entry_prepare(entry, &form, ret_prepared);
+}
+
+static kiln_status prepare_and_put(kiln_store *store, const kiln_entry *entry)
+{
     kiln_entry *prepared = NULL;
-    kiln_status status = kilni_entry_prepare(entry, &form, &prepared);
+    kiln_status status = kilni_store_prepare(store, entry, &prepared);
     if (status == KILN_OK) {
         status = put(store, prepared);
     }
@@ -567,6 +571,32 @@ kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key, int6
         *ret_missed_s = kiln_entry_provenance(miss).created_s;
     }
     kiln_entry_release(&miss);
+    return status;
+}
+
+/* ---- devices ---- */
+
+void kilni_store_note_device(kiln_store *store, const kiln_entry *used)
+{
+    if (store && store->ops->note_device && is_writable(store) && kilni_device_use_is_known(used)) {
+        store->ops->note_device(store, used);
+    }
+}
+
+kiln_status kiln_store_get_device_use(kiln_store *store, const char *device, int64_t *ret_last_s)
+{
+    if (!device || !ret_last_s) {
+        return KILN_E_INVALID;
+    }
+    if (!store || !store->ops->device_use) {
+        return KILN_E_UNSUPPORTED;
+    }
+    kiln_key *key = NULL;
+    kiln_status status = kilni_device_use_key_of(device, &key);
+    if (status == KILN_OK) {
+        status = store->ops->device_use(store, key, ret_last_s);
+    }
+    kiln_key_release(&key);
     return status;
 }
 

@@ -135,6 +135,11 @@ typedef struct kilni_store_ops {
      * that kilni_last_miss_entry_of (store/last_miss.h) has made. */
     kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
     kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
+    /* Records that the device of an entry is in use, unless this was already recorded today; and
+     * reads when the device of a record's key (store/device_use.h) was last in use. Both are NULL
+     * if the store keeps no such records. note_device is called only if the store is writable. */
+    void (*note_device)(kiln_store *store, const kiln_entry *used);
+    kiln_status (*device_use)(kiln_store *store, const kiln_key *key, int64_t *ret_last_s);
     /* Append whole records to the journal, and read it. Both are NULL if this store has none. */
     kiln_status (*journal_append)(kiln_store *store, const void *records, size_t size);
     kiln_status (*journal_read)(kiln_store *store, kiln_journal_fn visit, void *user,
@@ -250,6 +255,15 @@ kiln_status kilni_store_get_from_tier(kiln_store *tier, const kiln_key *key, kil
  *
  * @entry  the entry that kilni_store_find returned for @key */
 void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
+
+/* Converts an entry to the form that the store keeps: signed if the store has a key to sign with,
+ * and compressed and stripped if it leaves the machine. */
+kiln_status kilni_store_prepare(kiln_store *store, const kiln_entry *entry,
+                                kiln_entry **ret_prepared);
+
+/* Records on the servers that the store writes to that the device of an entry is in use, unless
+ * this machine has already done so today. A failure does no harm. */
+void kilni_store_note_device(kiln_store *store, const kiln_entry *used);
 
 /* Returns true if the store keeps a journal: its flags ask for this, and it is writable. */
 bool kilni_store_has_journal(const kiln_store *store);

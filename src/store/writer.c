@@ -308,6 +308,7 @@ static void write_first_locked(kilni_writer *writer)
     } else if (kiln_store_put(writer->store, item->entry) != KILN_OK) {
         count_dropped(writer, 1);
     }
+    kilni_store_note_device(writer->store, item->entry);
     uint64_t bytes = item->bytes;
     free_item(item);
     end_work(writer);

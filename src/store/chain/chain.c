@@ -451,6 +451,46 @@ static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
     return KILN_MISS;
 }
 
+/* ---- the uses of devices, which the servers keep ---- */
+
+static void chain_note_device(kiln_store *store, const kiln_entry *used)
+{
+    kilni_chain *chain = chain_of(store);
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *told = kilni_tier_is_written(tier) ? kilni_tier_peek(tier) : NULL;
+        kilni_store_note_device(told, used);
+    }
+}
+
+/* A failure takes precedence over a miss, because the server that failed may know of a use. A use
+ * that is known takes precedence over a miss. */
+static kiln_status chain_device_use(kiln_store *store, const kiln_key *key, int64_t *ret_last_s)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_status result = KILN_E_UNSUPPORTED;
+    int64_t latest_s = INT64_MIN;
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        if (!(kilni_tier_capabilities(tier) & KILNI_STORE_SENDS)) {
+            continue;
+        }
+        kiln_store *asked = kilni_tier_use(tier);
+        int64_t last_s = INT64_MIN;
+        const kiln_status status =
+            asked ? kilni_tier_note(tier, asked->ops->device_use(asked, key, &last_s)) : KILN_E_IO;
+        if (status != KILN_OK && status != KILN_MISS) {
+            return status;
+        }
+        result = status == KILN_OK || result != KILN_OK ? status : result;
+        latest_s = last_s > latest_s ? last_s : latest_s;
+    }
+    if (result == KILN_OK) {
+        *ret_last_s = latest_s;
+    }
+    return result;
+}
+
 /* ---- the journal, which is kept where the counters are ---- */
 
 static kiln_status chain_journal_append(kiln_store *store, const void *records, size_t size)
@@ -518,6 +558,8 @@ static const kilni_store_ops chain_ops = {
     .trim = chain_trim,
     .note_miss = chain_note_miss,
     .last_miss = chain_last_miss,
+    .note_device = chain_note_device,
+    .device_use = chain_device_use,
     .journal_append = chain_journal_append,
     .journal_read = chain_journal_read,
     .each_tier = kilni_chain_each_tier,

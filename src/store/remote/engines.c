@@ -36,8 +36,8 @@ static uint32_t capabilities_of(uint32_t flags)
 }
 
 /* The braces make a cluster keep an entry and its lease on the same node. */
-static const server_kind redis_kind = {KILNI_REDIS_CONNECTOR,
-                                       {"kiln:v1:{", "}", "kiln:v1:{", "}:damaged"}};
+static const server_kind redis_kind = {
+    KILNI_REDIS_CONNECTOR, {"kiln:v1:{", "}", "kiln:v1:{", "}:damaged", "kiln:v1:{", "}:device"}};
 
 static void add_text(kilni_hasher *hasher, const char *text)
 {
@@ -303,8 +303,8 @@ const kilni_store_engine kilni_redis_socket_engine = {
 
 /* ---- http://[USER@]HOST[:PORT][/PATH], and https:// for encrypted connections ---- */
 
-static const server_kind http_kind = {KILNI_HTTP_CONNECTOR,
-                                      {"kiln-v1/", "", "kiln-v1-damaged/", ""}};
+static const server_kind http_kind = {
+    KILNI_HTTP_CONNECTOR, {"kiln-v1/", "", "kiln-v1-damaged/", "", "kiln-v1-devices/", ""}};
 
 static const char *const http_options[] = {
     "secret-key-file", "valid",         "readonly",   "write", "key-file", "max-entry",
@@ -372,7 +372,8 @@ const kilni_store_engine kilni_https_engine = {
 
 #define USUAL_REGION "us-east-1"
 
-static const server_kind s3_kind = {KILNI_S3_CONNECTOR, {"kiln-v1/", "", "kiln-v1-damaged/", ""}};
+static const server_kind s3_kind = {
+    KILNI_S3_CONNECTOR, {"kiln-v1/", "", "kiln-v1-damaged/", "", "kiln-v1-devices/", ""}};
 
 static const char *const s3_options[] = {"secret-key-file",
                                          "valid",

@@ -10,7 +10,9 @@
 
 #include "base/error.h"
 #include "entry/entry.h"
+#include "key/hash.h"
 #include "os/clock.h"
+#include "store/device_use.h"
 #include "store/remote/daily_uses.h"
 #include "store/remote/read_ahead.h"
 #include "store/remote/recent_misses.h"
@@ -25,6 +27,9 @@
 /* How long a server keeps damaged entries that were moved away. */
 #define DAMAGED_MS (UINT64_C(30) * 24 * 3600 * 1000)
 
+/* How long a server keeps the record of a device that no machine uses any more. */
+#define DEVICE_MS (UINT64_C(400) * 24 * 3600 * 1000)
+
 /* The first pause before this process asks again for a lease that a different holder has. */
 #define PAUSE_MIN_NS UINT64_C(20000000)
 
@@ -34,9 +39,10 @@ typedef struct remote_store {
     kilni_remote *remote;
     const kilni_remote_naming *naming;
     char *name; /* the server's name in messages */
-    /* Records the uses of entries, which are reported so that the server keeps those entries. NULL:
-     * nothing is reported. */
+    /* The uses of entries and of devices that this machine has reported to the server today. NULL:
+     * nothing is written to the server, so nothing is reported. */
     kilni_daily_uses *uses;
+    bool reports_entries; /* uses of entries are reported, so that the server keeps the entries */
     kilni_recent_misses misses;
 } remote_store;
 
@@ -51,11 +57,17 @@ static uint64_t deadline_after(uint64_t duration_ns)
     return duration_ns < UINT64_MAX - now_ns ? now_ns + duration_ns : UINT64_MAX;
 }
 
-static void name_of(const remote_store *self, const kiln_digest *digest, char name[NAME_SIZE])
+static void make_name(const char *before, const kiln_digest *digest, const char *behind,
+                      char name[NAME_SIZE])
 {
     char text[KILN_DIGEST_TEXT_SIZE];
     kiln_digest_format(digest, text);
-    snprintf(name, NAME_SIZE, "%s%s%s", self->naming->before, text, self->naming->behind);
+    snprintf(name, NAME_SIZE, "%s%s%s", before, text, behind);
+}
+
+static void name_of(const remote_store *self, const kiln_digest *digest, char name[NAME_SIZE])
+{
+    make_name(self->naming->before, digest, self->naming->behind, name);
 }
 
 static void name_of_key(const remote_store *self, const kiln_key *key, char name[NAME_SIZE])
@@ -120,6 +132,15 @@ static const char *remote_outage(kiln_store *store, uint64_t *ret_wait_ns)
 
 /* ---- reading ---- */
 
+/* Returns what stands for a device among the uses of today. */
+static kiln_digest digest_of_device(const char *device)
+{
+    const uint64_t number = kilni_checksum(device, strlen(device));
+    kiln_digest digest = {.bytes = {0}};
+    memcpy(digest.bytes, &number, sizeof number);
+    return digest;
+}
+
 /* Makes an entry from the bytes that the server sent. The entry must be valid, and its digest must
  * equal the digest in the name under which the server kept it. */
 static kiln_status adopt(const remote_store *self, kilni_remote_bytes bytes,
@@ -141,12 +162,10 @@ static kiln_status adopt(const remote_store *self, kilni_remote_bytes bytes,
     return KILN_OK;
 }
 
-static kiln_status read_entry(kiln_store *store, const kiln_digest *digest, kiln_entry **ret_entry)
+static kiln_status read_named(remote_store *self, const char *name, const kiln_digest *digest,
+                              kiln_entry **ret_entry)
 {
-    remote_store *self = remote_of(store);
-    char name[NAME_SIZE];
     kilni_remote_bytes bytes = {0};
-    name_of(self, digest, name);
     const kiln_status status = self->connector->get(
         self->remote, name, self->store.options.max_entry_bytes, deadline_after(LOOKUP_NS), &bytes);
     if (status == KILN_E_TOO_LARGE) {
@@ -155,10 +174,30 @@ static kiln_status read_entry(kiln_store *store, const kiln_digest *digest, kiln
     return status == KILN_OK ? adopt(self, bytes, digest, ret_entry) : note(self, status);
 }
 
+static kiln_status read_entry(kiln_store *store, const kiln_digest *digest, kiln_entry **ret_entry)
+{
+    remote_store *self = remote_of(store);
+    char name[NAME_SIZE];
+    name_of(self, digest, name);
+    return read_named(self, name, digest, ret_entry);
+}
+
+/* Returns true if a use of the entry must be reported to the server. This process may not know what
+ * other processes have reported. */
+static bool is_reportable(remote_store *self, const kiln_digest *digest, const kiln_entry *entry)
+{
+    const int64_t now_s = kilni_clock_unix_s();
+    if (!self->uses) {
+        return false;
+    }
+    const kiln_digest device = digest_of_device(kiln_entry_provenance(entry).device);
+    return (self->reports_entries && !kilni_daily_uses_has(self->uses, digest, now_s)) ||
+           (kilni_device_use_is_known(entry) && !kilni_daily_uses_has(self->uses, &device, now_s));
+}
+
 static kiln_status remote_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
                               size_t *ret_fill)
 {
-    kilni_daily_uses *uses = remote_of(store)->uses;
     kilni_recent_misses *misses = &remote_of(store)->misses;
     const kiln_digest digest = kiln_key_digest(key);
     kiln_entry *entry = NULL;
@@ -177,7 +216,7 @@ static kiln_status remote_get(kiln_store *store, const kiln_key *key, kiln_entry
         kiln_entry_release(&entry);
         return KILN_MISS;
     }
-    *ret_fill = uses && !kilni_daily_uses_has(uses, &digest, kilni_clock_unix_s());
+    *ret_fill = is_reportable(remote_of(store), &digest, entry);
     *ret_entry = entry;
     return KILN_OK;
 }
@@ -307,7 +346,7 @@ static void remote_fill(kiln_store *store, size_t fill, const kiln_key *key,
     const kiln_digest digest = kiln_key_digest(key);
     const int64_t now_s = kilni_clock_unix_s();
     char name[NAME_SIZE];
-    if (!self->uses || is_over(entry, now_s) ||
+    if (!self->reports_entries || is_over(entry, now_s) ||
         !kilni_daily_uses_claim(self->uses, &digest, now_s)) {
         return;
     }
@@ -316,6 +355,56 @@ static void remote_fill(kiln_store *store, size_t fill, const kiln_key *key,
                               deadline_after(LOOKUP_NS)) == KILN_OK) {
         kilni_daily_uses_note(self->uses, &digest, now_s);
     }
+}
+
+static kiln_status put_device_use(remote_store *self, const char *device)
+{
+    char name[NAME_SIZE];
+    kiln_entry *use = NULL, *prepared = NULL;
+    kiln_status status = kilni_device_use_entry_of(device, &use);
+    if (status == KILN_OK) {
+        status = kilni_store_prepare(&self->store, use, &prepared);
+    }
+    if (status == KILN_OK) {
+        const kiln_digest digest = kiln_key_digest(kiln_entry_key(use));
+        const kiln_bytes bytes = kiln_entry_encoding(prepared);
+        make_name(self->naming->device_before, &digest, self->naming->device_behind, name);
+        status = self->connector->put(self->remote, name, bytes.data, bytes.size, DEVICE_MS,
+                                      deadline_after(LOOKUP_NS));
+    }
+    kiln_entry_release(&prepared);
+    kiln_entry_release(&use);
+    return status;
+}
+
+static void remote_note_device(kiln_store *store, const kiln_entry *used)
+{
+    remote_store *self = remote_of(store);
+    const char *device = kiln_entry_provenance(used).device;
+    const kiln_digest digest = digest_of_device(device);
+    const int64_t now_s = kilni_clock_unix_s();
+    if (self->uses && kilni_daily_uses_claim(self->uses, &digest, now_s) &&
+        put_device_use(self, device) == KILN_OK) {
+        kilni_daily_uses_note(self->uses, &digest, now_s);
+    }
+}
+
+static kiln_status remote_device_use(kiln_store *store, const kiln_key *key, int64_t *ret_last_s)
+{
+    remote_store *self = remote_of(store);
+    char name[NAME_SIZE];
+    kiln_entry *use = NULL;
+    const kiln_digest digest = kiln_key_digest(key);
+    make_name(self->naming->device_before, &digest, self->naming->device_behind, name);
+    kiln_status status = read_named(self, name, &digest, &use);
+    if (status == KILN_OK && !kiln_key_equals(key, kiln_entry_key(use))) {
+        status = KILN_E_CORRUPT;
+    }
+    if (status == KILN_OK) {
+        *ret_last_s = kiln_entry_provenance(use).created_s;
+    }
+    kiln_entry_release(&use);
+    return status;
 }
 
 /* ---- leases ---- */
@@ -522,12 +611,10 @@ static kiln_status remote_item_quarantine(kiln_item *item)
 {
     remote_store *self = remote_of(item->store);
     const kiln_digest *digest = &((const remote_item *)item)->digest;
-    char name[NAME_SIZE], new_name[NAME_SIZE], text[KILN_DIGEST_TEXT_SIZE];
+    char name[NAME_SIZE], new_name[NAME_SIZE];
     kilni_remote_bytes bytes = {0};
     name_of(self, digest, name);
-    kiln_digest_format(digest, text);
-    snprintf(new_name, sizeof new_name, "%s%s%s", self->naming->damaged_before, text,
-             self->naming->damaged_behind);
+    make_name(self->naming->damaged_before, digest, self->naming->damaged_behind, new_name);
     kiln_status status =
         self->connector->get(self->remote, name, item->store->options.max_entry_bytes,
                              deadline_after(LOOKUP_NS), &bytes);
@@ -713,16 +800,18 @@ static const kilni_store_ops remote_ops = {
     .item_quarantine = remote_item_quarantine,
     .stat = remote_stat,
     .add_stats = remote_add_stats,
+    .note_device = remote_note_device,
+    .device_use = remote_device_use,
     .outage = remote_outage,
 };
 
-/* Allocates what is needed to report uses to the server, if that is both wanted and possible. */
+/* Allocates what is needed to report uses to the server, if it is written. */
 static kiln_status begin_uses(remote_store *self, const char *file)
 {
-    if (self->store.options.expire_s == 0 || !(self->store.capabilities & KILNI_STORE_WRITABLE) ||
-        !self->connector->keep) {
+    if (!(self->store.capabilities & KILNI_STORE_WRITABLE)) {
         return KILN_OK;
     }
+    self->reports_entries = self->store.options.expire_s > 0 && self->connector->keep;
     self->uses = calloc(1, sizeof *self->uses);
     if (self->uses && file) {
         self->uses->file = strdup(file);

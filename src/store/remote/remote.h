@@ -24,6 +24,8 @@ typedef struct kilni_remote_naming {
     /* The texts around the digest in the name of a damaged entry that was moved away; together at
      * most 24 characters. A list of the names of entries does not include these names. */
     const char *damaged_before, *damaged_behind;
+    /* The same for the record of a device (store/device_use.h). */
+    const char *device_before, *device_behind;
 } kilni_remote_naming;
 
 /* Opens a store on a server, without contacting the server.

@@ -11,6 +11,7 @@
 #include "store/remote/loader.h"
 #include "store/remote/state_path.h"
 #include "store/store.h"
+#include "store/writer.h"
 #include "support/failing_malloc.h"
 #include "support/redis_server.h"
 
@@ -134,6 +135,118 @@ static void test_a_server_is_measured(void **state)
     assert_true(server_tier.latency_ns > 0);
     assert_null(server_tier.outage);
 }
+
+/* ---- the uses of devices ---- */
+
+static kiln_entry *entry_for(const char *device, uint32_t kind, uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    kiln_entry *entry = NULL;
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = kind,
+        .provenance = {.struct_size = sizeof params.provenance, .device = device},
+        .payload = {"payload", 7},
+    };
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    kiln_key_release(&key);
+    return entry;
+}
+
+/* Puts an entry as a program does that has built it. */
+static void write_entry(const char *device, uint32_t kind, uint64_t number)
+{
+    kiln_entry *entry = entry_for(device, kind, number);
+    kilni_writer *writer = NULL;
+    assert_int_equal(kilni_writer_new(store, 1 << 20, &writer), KILN_OK);
+    assert_int_equal(kilni_writer_put(writer, entry, NULL), KILN_OK);
+    kilni_writer_free(&writer, UINT64_MAX);
+    kiln_entry_release(&entry);
+}
+
+/* Gets an entry as a program does that uses it. */
+static void use_entry(uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    kiln_entry *entry = NULL;
+    size_t fill = 0;
+    kilni_writer *writer = NULL;
+    assert_int_equal(kilni_writer_new(store, 1 << 20, &writer), KILN_OK);
+    assert_int_equal(kilni_store_find(store, key, NULL, false, &entry, &fill), KILN_OK);
+    kilni_writer_fill(writer, fill, key, entry);
+    kilni_writer_free(&writer, UINT64_MAX);
+    kiln_entry_release(&entry);
+    kiln_key_release(&key);
+}
+
+static int64_t last_use_of(const char *device)
+{
+    int64_t last_s = 0;
+    const kiln_status status = kiln_store_get_device_use(store, device, &last_s);
+    return status == KILN_OK ? last_s : -(int64_t)status;
+}
+
+static void test_builds_and_uses_record_devices(void **state)
+{
+    (void)state;
+    const int64_t now_s = kilni_clock_unix_s();
+    open_chain("a", "");
+    assert_int_equal(last_use_of("built"), -KILN_MISS);
+    write_entry("built", KILN_ENTRY_PROGRAM, 1);
+    write_entry("not of a driver", KILN_ENTRY_BLOB, 2);
+    assert_in_range(last_use_of("built"), now_s, kilni_clock_unix_s());
+    assert_int_equal(last_use_of("not of a driver"), -KILN_MISS);
+    /* A copy is not a use. */
+    kiln_entry *copied = entry_for("copied", KILN_ENTRY_PROGRAM, 3);
+    assert_int_equal(kiln_store_put(store, copied), KILN_OK);
+    kiln_entry_release(&copied);
+    assert_int_equal(last_use_of("copied"), -KILN_MISS);
+    /* The hit of a different machine is one. */
+    open_chain("b", "");
+    use_entry(3);
+    assert_true(last_use_of("copied") >= now_s);
+    /* A directory alone has no records. */
+    open_location(scratch);
+    assert_int_equal(last_use_of("built"), -KILN_E_UNSUPPORTED);
+}
+
+static void test_a_device_is_recorded_once_a_day(void **state)
+{
+    (void)state;
+    open_chain("a", "");
+    write_entry("a device", KILN_ENTRY_PROGRAM, 1);
+    const unsigned sets = calls_of("set");
+    write_entry("a device", KILN_ENTRY_PROGRAM, 2);
+    assert_int_equal(calls_of("set"), sets + 1); /* the entry */
+    open_chain("a", "");                         /* as a second process */
+    write_entry("a device", KILN_ENTRY_PROGRAM, 3);
+    use_entry(3);
+    assert_int_equal(calls_of("set"), sets + 2);
+}
+
+static void test_a_listing_has_no_records(void **state)
+{
+    (void)state;
+    open_chain("a", "");
+    write_entry("a device", KILN_ENTRY_PROGRAM, 1);
+    open_location(server_location(""));
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
+    assert_int_equal(stat.entries, 1);
+    assert_int_equal(atoll(redis_say(&server, "DBSIZE") + 1), 2);
+}
+
+static void test_without_the_server_no_use_is_known(void **state)
+{
+    (void)state;
+    open_chain("a", "");
+    write_entry("a device", KILN_ENTRY_PROGRAM, 1);
+    redis_stop(&server);
+    assert_int_equal(last_use_of("a device"), -KILN_E_IO);
+}
+
+/* ---- outages ---- */
 
 static void test_an_outage_is_reported(void **state)
 {
@@ -566,6 +679,10 @@ int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_server_is_measured, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_builds_and_uses_record_devices, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_device_is_recorded_once_a_day, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_listing_has_no_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_the_server_no_use_is_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_outage_is_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_hit_on_the_server_keeps_an_entry, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_hit_in_the_directory_keeps_an_entry, set_up,

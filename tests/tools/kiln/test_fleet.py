@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import time
 
 import cli
 import redis_server
@@ -88,6 +89,78 @@ class Copy(FleetTest):
         self.environment["KILN_DIR"] = f"{self.into}|{self.there}"
         self.assertEqual(self.kiln_json("pull", "--trust", "--name", "saxpy")["taken"], 1)
         self.assertEqual(self.names(self.into), ["saxpy"])
+
+
+class Stale(FleetTest):
+    """kiln trim --stale, with the records of devices that a server has."""
+
+    def setUp(self):
+        super().setUp()
+        self.kiln("clear", "--yes")
+        self.old = time.time() - 40 * 86400
+        for device in ("seen", "gone", "unknown"):
+            digest = self.make_entry("put", f"source={device}", name=device, device=device,
+                                     created=int(self.old))
+            os.utime(self.entry_path(digest), (self.old, self.old))
+        self.kiln("copy", self.cache, self.there)
+        self.record("seen", time.time() - 20 * 86400)
+        self.record("gone", self.old)
+        self.chain = f"{self.cache}|{self.there}"
+
+    def record(self, device, last_s):
+        digest = self.make_entry("put", f"device in use={device}", device=device,
+                                 created=int(last_s))
+        self.kiln("copy", self.cache, self.there, digest)
+        self.kiln("rm", digest)
+        self.server.say("RENAME", self.server.name_of(digest),
+                        self.server.name_of(digest) + ":device")
+
+    def stale(self, location, *arguments, **options):
+        report = self.kiln_json("trim", "--stale", "--dir", location, *arguments, **options)
+        return report["stale"], report["undetermined"]
+
+    def test_what_no_machine_uses_is_removed(self):
+        for location in (self.there, self.chain):
+            with self.subTest(location):
+                self.assertEqual(self.stale(location, "--dry-run"), (1, 1))
+                self.assertEqual(self.stale(location, "--dry-run", "--older-than", "50d"), (0, 0))
+                self.assertEqual(self.stale(location, "--dry-run", "--older-than", "10d"), (2, 1))
+        self.assertEqual(self.stale(self.chain), (1, 1))
+        for location in (self.cache, self.there):
+            self.assertEqual(self.names(location), ["seen", "unknown"])
+
+    def test_only_the_server(self):
+        self.assertEqual(self.stale(self.there), (1, 1))
+        self.assertEqual(self.names(self.there), ["seen", "unknown"])
+        self.assertEqual(self.names(self.cache), ["gone", "seen", "unknown"])
+
+    def test_a_use_here_counts(self):
+        digest = self.listed("--name", "gone")[0]["digest"]
+        os.utime(self.entry_path(digest))
+        self.assertEqual(self.stale(self.chain), (0, 1))
+
+    def test_without_the_server_everything_stays(self):
+        self.server.stop()
+        self.kiln("trim", "--stale", "--dir", self.chain, expect=4)
+        self.assertEqual(len(self.listed()), 3)
+
+    def test_records_of_strangers_are_not_believed(self):
+        key = self.make_key_file()
+        signed = self.server.location(f"key-file={key}")
+        result = self.kiln("trim", "--stale", "--dir", f"{self.cache}|{signed}", "--json")
+        self.assertIn(b"gone: when it was last in use is not known", result.stderr)
+        self.assertEqual(json.loads(result.stdout)["stale"], 0)
+        self.assertEqual(len(self.listed()), 3)
+
+    def test_ls_says_when(self):
+        groups = {group["group"]: group.get("last_seen")
+                  for group in self.listed("--group-by", "device", "--dir", self.chain)}
+        self.assertEqual(groups["gone"], int(self.old))
+        self.assertGreater(groups["seen"], self.old)
+        self.assertIsNone(groups["unknown"])
+        table = self.kiln("ls", "--group-by", "device", "--dir", self.chain).stdout
+        self.assertIn(b"LAST SEEN", table)
+        self.assertNotIn(b"LAST SEEN", self.kiln("ls", "--group-by", "device").stdout)
 
 
 class Commands(FleetTest):

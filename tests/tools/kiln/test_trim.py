@@ -80,8 +80,9 @@ class Trim(cli.CliTest):
     def test_a_dry_run_changes_nothing(self):
         self.leave_temporary()
         before = self.snapshot()
-        report = self.kiln_json("trim", "--dry-run", "--max-size", "100K", "--older-than", "30",
-                                "--stale")
+        report = self.kiln_json("trim", "--dry-run", "--max-size", "100K", "--stale")
+        self.assertEqual((report["removed"], report["dry_run"]), (1, True))
+        report = self.kiln_json("trim", "--dry-run", "--max-size", "100K", "--older-than", "30")
         self.assertEqual(self.snapshot(), before)
         self.assertEqual((report["removed"], report["dry_run"]), (2, True))
         self.assertIn(b"2 entries would be removed",
@@ -112,10 +113,30 @@ class Trim(cli.CliTest):
     def test_what_a_dry_run_says(self):
         """Each line has one meaning, and nouns agree with their numbers."""
         self.assertEqual(self.kiln("trim", "--dry-run", "--stale").stdout.splitlines()[0][:45],
-                         b"0 entries of replaced drivers would be removed"[:45])
+                         b"0 entries of drivers that are gone would be removed"[:45])
         both = self.kiln("trim", "--dry-run", "--stale", "--max-size", "100K")
-        self.assertRegex(both.stdout, rb"^0 entries of replaced drivers would be removed, 0 B\n"
+        self.assertRegex(both.stdout, rb"^0 entries of drivers that are gone would be removed, "
+                                      rb"0 B\n"
                                       rb"1 entry would be removed, 1\.4 MiB; 2 left, 12 KiB\n$")
+
+    def test_devices_that_are_no_longer_used(self):
+        """One use of a device keeps all of its entries."""
+        digests = {}
+        for device, ages in (("P / old / 1", (40, 31)), ("P / new / 2", (40, 29))):
+            for days in ages:
+                digests[device, days] = self.make_entry("put", f"source={device} {days}",
+                                                        device=device)
+                self.set_age(digests[device, days], days)
+        before = len(self.listed())
+        report = self.kiln_json("trim", "--stale", "--dry-run")
+        self.assertEqual((report["stale"], report["removed"]), (2, 0))
+        self.assertEqual(self.kiln_json("trim", "--stale", "--older-than", "32d")["stale"], 0)
+        self.assertEqual(len(self.listed()), before)
+        self.assertEqual(self.kiln_json("trim", "--stale")["stale"], 2)
+        left = {item["digest"] for item in self.listed()}
+        self.assertEqual({device for device, days in digests if digests[device, days] in left},
+                         {"P / new / 2"})
+        self.assertEqual(self.kiln_json("trim", "--stale", "--older-than", "28d")["stale"], 2)
 
     def test_wrong_values(self):
         for arguments in (["--max-size", "1X"], ["--max-size", ""], ["--older-than", "0"],
@@ -174,6 +195,8 @@ class Drivers(cli.CliTest):
                 platform["name"], {other: files[other] for other in files if other != own}))
         kept.append(self.make_of("A platform that is not here", {"lib.so": "build-id:02"}))
         self.use_long_ago()
+        when = time.time() - 20 * DAY
+        os.utime(self.entry_path(kept[-1]), (when, when))
         report = self.kiln_json("trim", "--stale", "--dry-run")
         self.assertEqual((report["stale"], report["undetermined"]), (len(gone), 1))
         self.assertEqual(report["entries"], len(kept))

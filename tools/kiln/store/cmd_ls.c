@@ -232,7 +232,7 @@ static int list(const cache_directory *directory, ls_order *wanted)
     listing_sort(&listing, wanted->order);
     listing_limit(&listing, wanted->filter.limit);
     if (wanted->group != NULL) {
-        groups_print(&listing, wanted->group, wanted->json);
+        groups_print(directory->store, &listing, wanted->group, wanted->json);
     } else {
         print_listing(&listing, wanted->json);
     }

@@ -38,8 +38,9 @@ static const char usage[] =
     "  --key-file FILE   the file with the signing key\n"
     "  --max-size SIZE   what may remain: bytes, or a number with a unit, such as 500M, 10MiB\n"
     "                    or 2GB\n"
-    "  --stale           remove what was built by drivers that have been replaced; loads OpenCL\n"
-    "                    with the drivers that are found here\n"
+    "  --stale           remove what was built by drivers that have been replaced, or for devices\n"
+    "                    and drivers that no machine has used for 30 days, or for AGE; loads\n"
+    "                    OpenCL with the drivers that are found here\n"
     "  --dry-run         remove nothing, and print what would be removed\n"
     "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote\n"
     "  --yes             with --layout: change the cache\n"
@@ -50,6 +51,7 @@ static const char usage[] =
 typedef struct trim_order {
     kiln_trim_params params;
     entry_filter filter;
+    uint64_t unseen_s; /* for how long no machine has used a device whose entries are stale */
     bool has_limits, stale, dry_run, json;
 } trim_order;
 
@@ -66,9 +68,12 @@ static void read_order(const char *command, const char *max_size, trim_order *or
         .flags =
             (order->dry_run ? KILN_TRIM_DRY_RUN : 0) | (max_size != NULL ? KILN_TRIM_BY_SIZE : 0),
         .max_bytes = options_size(command, "max-size", max_size, 0),
-        .older_than_s = options_older_than_s(command, filter->older_than),
+        /* With --stale, this is an age of devices. */
+        .older_than_s = order->stale ? 0 : options_older_than_s(command, filter->older_than),
     };
-    order->has_limits = max_size != NULL || filter->older_than != NULL || !order->stale;
+    order->unseen_s = filter->older_than != NULL ? options_older_than_s(command, filter->older_than)
+                                                 : STALE_UNSEEN_S;
+    order->has_limits = max_size != NULL || !order->stale;
 }
 
 static void print_left(uint64_t entries, uint64_t bytes)
@@ -86,7 +91,7 @@ static void print_removed(uint64_t entries, uint64_t bytes, const char *of, bool
 
 static void print_stale(const trim_outcome *outcome, const trim_order *order)
 {
-    print_removed(outcome->stale.stale, outcome->stale.stale_bytes, " of replaced drivers",
+    print_removed(outcome->stale.stale, outcome->stale.stale_bytes, " of drivers that are gone",
                   order->dry_run);
     if (order->has_limits) {
         putchar('\n');
@@ -94,7 +99,7 @@ static void print_stale(const trim_outcome *outcome, const trim_order *order)
         print_left(outcome->report.entries, outcome->report.bytes);
     }
     if (outcome->stale.unknown > 0) {
-        complain("%" PRIu64 " %s: it is not known whether the driver has been replaced",
+        complain("%" PRIu64 " %s: it is not known whether the driver is gone",
                  outcome->stale.unknown, noun_of(outcome->stale.unknown, "entry", "entries"));
     }
 }
@@ -104,7 +109,7 @@ static void print_trimmed(const kiln_trim_report *report, const trim_order *orde
     print_removed(report->removed, report->removed_bytes, "", order->dry_run);
     print_left(report->entries, report->bytes);
     if (order->stale && order->dry_run) {
-        complain("the last line does not take the entries of replaced drivers into account");
+        complain("the last line does not take the entries of such drivers into account");
     }
 }
 
@@ -202,13 +207,24 @@ static kiln_status trim_selected(const cache_directory *directory, trim_order *o
     return status;
 }
 
+/* Counts what a server has, which removes nothing itself. */
+static kiln_status count_left(kiln_store *store, kiln_trim_report *report)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    const kiln_status status = kiln_store_get_stat(store, 0, &stat);
+    report->entries = stat.entries;
+    report->bytes = stat.bytes;
+    return status;
+}
+
 static kiln_status trim(const cache_directory *directory, trim_order *order, trim_outcome *outcome)
 {
     kiln_status status = KILN_OK;
     outcome->report.struct_size = sizeof outcome->report;
     walk_expect(directory);
     if (order->stale) {
-        status = stale_remove(directory->store, &order->filter, order->dry_run, &outcome->stale);
+        status = stale_remove(directory->store, &order->filter, order->unseen_s, order->dry_run,
+                              &outcome->stale);
     }
     if (!(order->params.flags & KILN_TRIM_BY_SIZE) && order->params.older_than_s == 0 &&
         order->has_limits) {
@@ -219,6 +235,9 @@ static kiln_status trim(const cache_directory *directory, trim_order *order, tri
         status = trim_selected(directory, order, &outcome->report);
     } else if (status == KILN_OK) {
         status = kiln_store_trim(directory->store, &order->params, &outcome->report);
+    }
+    if (status == KILN_E_UNSUPPORTED && !order->has_limits) {
+        status = count_left(directory->store, &outcome->report);
     }
     if (order->dry_run && !order->has_limits) {
         subtract_stale(outcome);

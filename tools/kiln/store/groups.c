@@ -10,6 +10,7 @@
 #include "../text/memory.h"
 #include "../text/table.h"
 #include "../text/units.h"
+#include "device_uses.h"
 
 #define DAY_LENGTH 10 /* of a date, at the beginning of a time */
 
@@ -17,6 +18,7 @@ typedef struct entry_group {
     char *name;
     uint64_t entries, stored_bytes, build_ns;
     int64_t last_used_s;
+    int64_t last_seen_s; /* of a device, on any machine; 0: not known */
 } entry_group;
 
 static char *device_of(const listed_item *item)
@@ -108,10 +110,13 @@ static void print_json(const entry_group *group)
     json_add(object, "stored_bytes", json_number(group->stored_bytes));
     json_add(object, "build_ns", json_number(group->build_ns));
     json_add(object, "last_used", must(json_integer(group->last_used_s)));
+    if (group->last_seen_s != 0) {
+        json_add(object, "last_seen", must(json_integer(group->last_seen_s)));
+    }
     json_print(stdout, object);
 }
 
-static void add_row(struct table *table, const entry_group *group)
+static void add_row(struct table *table, const entry_group *group, bool has_seen)
 {
     char text[UNIT_TEXT_SIZE];
     struct table_row *row = table_add_row(table);
@@ -120,10 +125,32 @@ static void add_row(struct table *table, const entry_group *group)
     row_set(row, 1, format_size(group->stored_bytes, text));
     row_set(row, 2, format_duration(group->build_ns, text));
     row_set(row, 3, format_time(group->last_used_s, text));
-    row_set(row, 4, group->name);
+    if (has_seen) {
+        row_set(row, 4, group->last_seen_s == 0 ? "-" : format_time(group->last_seen_s, text));
+    }
+    row_set(row, has_seen ? 5 : 4, group->name);
 }
 
-static void print_table(const entry_group *groups, size_t count)
+/* Sets when devices were last in use on any machine, as far as the servers know. Returns true if
+ * they know this of one. */
+static bool add_seen(kiln_store *store, const store_listing *listing, entry_group *groups,
+                     size_t count)
+{
+    device_uses devices;
+    bool has_seen = false;
+    device_uses_read(store, listing, &devices);
+    for (size_t i = 0; i < count; i++) {
+        const device_use *use = device_uses_find(&devices, groups[i].name);
+        if (use != NULL && use->record == KILN_OK) {
+            groups[i].last_seen_s = use->last_s;
+            has_seen = true;
+        }
+    }
+    device_uses_free(&devices);
+    return has_seen;
+}
+
+static void print_table(const entry_group *groups, size_t count, bool has_seen)
 {
     struct table *table = table_new();
     table_fit(table);
@@ -131,14 +158,17 @@ static void print_table(const entry_group *groups, size_t count)
     table_add_column(table, "SIZE", COLUMN_NUMBER);
     table_add_column(table, "BUILD", COLUMN_NUMBER);
     table_add_column(table, "LAST USED", COLUMN_TEXT);
+    if (has_seen) {
+        table_add_column(table, "LAST SEEN", COLUMN_TEXT);
+    }
     table_add_column(table, "GROUP", COLUMN_LONG_TEXT);
     for (size_t i = 0; i < count; i++) {
-        add_row(table, &groups[i]);
+        add_row(table, &groups[i], has_seen);
     }
     table_print(table);
 }
 
-void groups_print(const store_listing *listing, group_name *name, bool json)
+void groups_print(kiln_store *store, const store_listing *listing, group_name *name, bool json)
 {
     entry_group *groups = must(calloc(listing->count + 1, sizeof *groups));
     for (size_t i = 0; i < listing->count; i++) {
@@ -152,11 +182,12 @@ void groups_print(const store_listing *listing, group_name *name, bool json)
     qsort(groups, listing->count, sizeof *groups, by_name);
     const size_t count = merge(groups, listing->count);
     qsort(groups, count, sizeof *groups, name == day_of ? by_day : by_build);
+    const bool has_seen = name == device_of && add_seen(store, listing, groups, count);
     for (size_t i = 0; json && i < count; i++) {
         print_json(&groups[i]);
     }
     if (!json && count > 0) {
-        print_table(groups, count);
+        print_table(groups, count, has_seen);
     }
     for (size_t i = 0; i < count; i++) {
         free(groups[i].name);

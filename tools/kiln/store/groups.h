@@ -17,5 +17,6 @@ typedef char *group_name(const listed_item *item);
 group_name *group_named(const char *name, bool *ret_reads_drivers);
 
 /* Prints a table of the groups, or a JSON object for each. The group whose builds took longest is
- * first; days are in reverse order. */
-void groups_print(const store_listing *listing, group_name *name, bool json);
+ * first; days are in reverse order. Groups of a device also have the time when any machine last
+ * used it, if the servers of @store know this. */
+void groups_print(kiln_store *store, const store_listing *listing, group_name *name, bool json);

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries of drivers that have been replaced. An entry's key has the name of its platform, and the
- * driver's files with their identities. If a platform of that name is installed here, but its
- * library or the files that its compiler loads have changed, no build here will ask for the entry
- * again.
+ * Entries of drivers that are gone. In a directory, an entry is stale in two cases:
  *
- * If no such platform is installed here, nothing can be concluded: a different program, or a
- * container that shares the cache, may have that platform. The same holds if the time of the
- * driver's installation is not known, or if the entry may have been used after it: the recorded
- * time of its last use can be an hour too early. Programs that only read the cache record no uses.
+ * - Its driver has been replaced. The key has the name of the platform, and the driver's files with
+ *   their identities. If a platform of that name is installed here, but its library or the files
+ *   that its compiler loads have changed, no build here will ask for the entry again. If no such
+ *   platform is installed here, nothing can be concluded: a different program, or a container that
+ *   shares the cache, may have that platform. The same holds if the time of the driver's
+ *   installation is not known, or if the entry may have been used after it: the recorded time of
+ *   its last use can be an hour too early. Programs that only read the cache record no uses.
+ * - No entry of the same device and driver has been used for some time.
+ *
+ * If the store has servers, only their records of devices count (kiln_store_get_device_use): an
+ * entry is stale if no machine has used its device and driver for some time. An entry for a device
+ * without a record stays, and so do all entries if a server can't be asked.
+ *
+ * An entry stays in any case if its driver is installed here.
  */
 #pragma once
 
@@ -17,16 +24,19 @@
 
 #include "entry_filter.h"
 
+#define STALE_UNSEEN_S (UINT64_C(30) * 24 * 3600)
+
 typedef struct stale_count {
     uint64_t stale, stale_bytes; /* sizes of the files */
-    uint64_t unknown;            /* entries whose driver may or may not be installed */
+    uint64_t unknown;            /* entries whose driver may or may not be gone */
 } stale_count;
 
 /* Reads all entries that the filter selects, and removes the stale ones. Loads OpenCL with all its
  * drivers.
  *
- * @dry_run  removes nothing, and only counts
- * @store    may be NULL: there are no entries
+ * @unseen_s  for how long no machine has used a device whose entries are stale
+ * @dry_run   removes nothing, and only counts
+ * @store     may be NULL: there are no entries
  * Returns KILN_OK; otherwise the status of kiln_store_each or kiln_item_remove. */
-kiln_status stale_remove(kiln_store *store, entry_filter *filter, bool dry_run,
+kiln_status stale_remove(kiln_store *store, entry_filter *filter, uint64_t unseen_s, bool dry_run,
                          stale_count *ret_count);
