@@ -2,7 +2,8 @@
  *
  * Reads a store's journal: what programs built, and what they found in the store. Contexts of
  * kiln/program.h and the layers write the journal if KILN_STORE_JOURNAL is set; kiln_store_get and
- * kiln_store_put do not. docs/stores.md describes the file's bytes.
+ * kiln_store_put do not, so their callers use kiln_store_add_journal_event. docs/stores.md
+ * describes the file's bytes.
  */
 #ifndef KILN_JOURNAL_H
 #define KILN_JOURNAL_H
@@ -82,6 +83,24 @@ KILN_API kiln_status kiln_store_each_journal_event(kiln_store *store, kiln_journ
  * @path  absolute; not NULL */
 KILN_API kiln_status kiln_journal_read_file(const char *path, kiln_journal_fn visit, void *user,
                                             kiln_journal_report *ret_report);
+
+/* Adds an event to the journal of a store: for callers that build without a context of
+ * kiln/program.h, which does this itself. Does nothing if the store keeps no journal. A failure
+ * does no harm to the entries.
+ *
+ * @event  the caller sets struct_size, kind, count, digest, and what it knows of the durations,
+ *         statuses, device and name; the library sets time_ns, pid and program; not NULL
+ * Returns KILN_OK; KILN_E_DENIED: the file of the journal is a symbolic link, belongs to a
+ * different user, or can be read or written by others; KILN_E_READONLY; KILN_E_FULL; KILN_E_IO;
+ * KILN_E_NO_MEMORY; KILN_E_UNSUPPORTED: @event sets a field that this version does not know;
+ * KILN_E_INVALID. Threads: any. Blocks: on writing. */
+KILN_API kiln_status kiln_store_add_journal_event(kiln_store *store,
+                                                  const kiln_journal_event *event);
+
+/* Does the same as kiln_store_add_journal_event, for the file that KILN_RECORD names.
+ *
+ * @path  absolute; not NULL; the file is created if it does not exist */
+KILN_API kiln_status kiln_journal_add_to_file(const char *path, const kiln_journal_event *event);
 
 #ifdef __cplusplus
 }

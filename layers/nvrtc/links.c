@@ -661,6 +661,29 @@ static void keep(link_record *record)
 
 /* ---- completing ---- */
 
+/* Notes a hit, a build or a failed build for the journal. */
+static void note_event(const link_record *record, kiln_journal_kind kind, uint64_t saved_ns)
+{
+    const bool is_hit = kind == KILN_JOURNAL_HIT;
+    kilni_text name = {0};
+    if (!is_hit) {
+        describe_inputs(record, record->count, &name);
+    }
+    const kiln_journal_event event = {
+        .kind = kind,
+        .count = 1,
+        .digest = kiln_key_digest(record->linked),
+        .store = is_hit ? KILN_OK : KILN_MISS,
+        .build_ns = is_hit ? 0 : record->build_ns,
+        .wait_ns = record->wait_ns,
+        .saved_ns = saved_ns,
+        .device = is_hit ? "" : record->device.bytes,
+        .name = name.bytes,
+    };
+    kilni_writer_note(session_requests()->writer, &event);
+    kilni_text_done(&name);
+}
+
 static bool load(link_record *record)
 {
     const uint64_t start_ns = kilni_clock_ns();
@@ -679,7 +702,8 @@ static bool load(link_record *record)
     const kiln_stats counted = {
         .hits_store = 1, .saved_ns = build_ns, .waits = record->wait_ns > 0 ? 1 : 0};
     session_count(&counted);
-    trace_request(record->linked, &result, KILN_OK);
+    note_event(record, KILN_JOURNAL_HIT, build_ns);
+    trace_request("nvjitlink", record->linked, &result, KILN_OK);
     record->state = LINK_LOADED;
     return true;
 }
@@ -702,7 +726,8 @@ static int build(link_record *record)
                                 .failures = is_linked ? 0 : 1,
                                 .waits = record->wait_ns > 0 ? 1 : 0};
     session_count(&counted);
-    trace_request(record->linked, &result, is_linked ? KILN_OK : KILN_E_BUILD);
+    note_event(record, is_linked ? KILN_JOURNAL_BUILD : KILN_JOURNAL_FAILURE, 0);
+    trace_request("nvjitlink", record->linked, &result, is_linked ? KILN_OK : KILN_E_BUILD);
     kiln_store_note_miss(session_requests()->store, record->linked);
     if (is_linked) {
         keep(record);

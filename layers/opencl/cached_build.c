@@ -284,7 +284,7 @@ void cached_build_look_up(cached_build *build)
         ask_driver(build);
     }
     build->is_callback_due = build->made != NULL;
-    trace_request(build->keys.keys[0], &build->result, build->status);
+    trace_request("opencl", build->keys.keys[0], &build->result, build->status);
 }
 
 void cached_build_done(cached_build *build)

@@ -117,7 +117,8 @@ static const char *outcome(const kilni_request_result *result, kiln_status statu
     return "built-privately";
 }
 
-void trace_request(const kiln_key *key, const kilni_request_result *result, kiln_status status)
+void trace_request(const char *door, const kiln_key *key, const kilni_request_result *result,
+                   kiln_status status)
 {
     if (!is_stderr && trace_file.file < 0) {
         return;
@@ -127,9 +128,10 @@ void trace_request(const kiln_key *key, const kilni_request_result *result, kiln
     kiln_digest_format(&found, digest);
     const int was_built =
         result->source == KILNI_FROM_BUILD || result->source == KILNI_FROM_PRIVATE_BUILD;
-    write_line("%s key=%s load=%.3fms build=%.3fms wait=%.3fms%s%s%s%s", outcome(result, status),
-               digest, milliseconds(result->load_ns), milliseconds(result->build_ns),
-               milliseconds(result->wait_ns), result->store != KILN_OK ? " store=" : "",
+    write_line("%s key=%s door=%s load=%.3fms build=%.3fms wait=%.3fms%s%s%s%s",
+               outcome(result, status), digest, door, milliseconds(result->load_ns),
+               milliseconds(result->build_ns), milliseconds(result->wait_ns),
+               result->store != KILN_OK ? " store=" : "",
                result->store != KILN_OK ? kiln_status_name(result->store) : "",
                was_built && result->kept != KILN_OK ? " kept=" : "",
                was_built && result->kept != KILN_OK ? kiln_status_name(result->kept) : "");

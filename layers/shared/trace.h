@@ -14,8 +14,11 @@
  *          nothing is traced */
 void trace_open(const char *target);
 
-/* Writes a line with the outcome, digest and times of a request that did not bypass the cache. */
-void trace_request(const kiln_key *key, const kilni_request_result *result, kiln_status status);
+/* Writes a line with the outcome, digest and times of a request that did not bypass the cache.
+ *
+ * @door  what was built with, such as "nvrtc"; `kiln run --summary` counts the requests of each */
+void trace_request(const char *door, const kiln_key *key, const kilni_request_result *result,
+                   kiln_status status);
 
 /* Writes a line for a build that passed through, that is, bypassed the cache. */
 void trace_passed(const char *call, const char *reason);

@@ -116,6 +116,9 @@ static PyObject *open_configured(PyTypeObject *type, const kiln_config *config)
     if (self && config->stats) {
         ((store_object *)self)->handle->stats_file = strdup(config->stats);
     }
+    if (self && config->record) {
+        ((store_object *)self)->handle->record_file = strdup(config->record);
+    }
     return self;
 }
 
@@ -284,6 +287,52 @@ static PyObject *store_note_miss(PyObject *self, PyObject *object)
     return Py_None;
 }
 
+static PyObject *store_note(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static const char *const names[] = {"key",      "kind",    "name",    "device",   "count",
+                                        "build_ns", "load_ns", "wait_ns", "saved_ns", NULL};
+    static const char *const kinds[] = {"hit", "build", "failure"};
+    PyObject *key;
+    const char *kind, *name = "", *device = "";
+    unsigned long long count = 1, build_ns = 0, load_ns = 0, wait_ns = 0, saved_ns = 0;
+    if (!arguments_parse(args, keywords, "Os|$ssO&O&O&O&O&:note", names, &key, &kind, &name,
+                         &device, arguments_nanoseconds, &count, arguments_nanoseconds, &build_ns,
+                         arguments_nanoseconds, &load_ns, arguments_nanoseconds, &wait_ns,
+                         arguments_nanoseconds, &saved_ns)) {
+        return NULL;
+    }
+    size_t number = 0;
+    while (number < 3 && strcmp(kind, kinds[number]) != 0) {
+        number++;
+    }
+    if (number == 3) {
+        PyErr_Format(PyExc_ValueError, "kind: expected 'hit', 'build' or 'failure', not '%s'",
+                     kind);
+        return NULL;
+    }
+    store_handle *handle = use_with_key(self, key);
+    if (!handle) {
+        return NULL;
+    }
+    const kiln_journal_event event = {
+        .struct_size = sizeof event,
+        .kind = KILN_JOURNAL_HIT + (uint32_t)number,
+        .count = count,
+        .digest = kiln_key_digest(key_object_key(key)),
+        .build_ns = build_ns,
+        .load_ns = load_ns,
+        .wait_ns = wait_ns,
+        .saved_ns = saved_ns,
+        .store = number == 0 ? KILN_OK : KILN_MISS,
+        .device = device,
+        .name = name,
+    };
+    store_handle_note(handle, &event);
+    store_handle_release(handle);
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
 static PyObject *store_put(PyObject *self, PyObject *object)
 {
     module_state *state = state_get();
@@ -431,6 +480,13 @@ static PyMethodDef methods[] = {
      "Records a key that was not found, and that is built now, for `kiln why --last`. Does "
      "nothing\n"
      "unless KILN_LAST_MISS is set, as it is under `kiln run`."},
+    {"note", WITH_KEYWORDS(store_note), METH_VARARGS | METH_KEYWORDS,
+     "note($self, key, kind, *, name='', device='', count=1, build_ns=0, load_ns=0, wait_ns=0,\n"
+     "     saved_ns=0)\n--\n\n"
+     "Adds an event to the journal of the store, for `kiln report`, and to the file that\n"
+     "KILN_RECORD names if the store was opened by from_environment. The kind is 'hit', 'build' "
+     "or\n"
+     "'failure'. For programs that use get and put."},
     {"count", WITH_KEYWORDS(store_count), METH_VARARGS | METH_KEYWORDS,
      "count($self, **counters)\n--\n\n"
      "Adds to the counters of the store, and to the file that KILN_STATS names if the store was\n"

@@ -46,6 +46,16 @@ void store_handle_count(store_handle *handle, const kiln_stats *counted, const k
     Py_END_ALLOW_THREADS
 }
 
+void store_handle_note(store_handle *handle, const kiln_journal_event *event)
+{
+    Py_BEGIN_ALLOW_THREADS
+    kiln_store_add_journal_event(handle->store, event);
+    if (handle->record_file) {
+        kiln_journal_add_to_file(handle->record_file, event);
+    }
+    Py_END_ALLOW_THREADS
+}
+
 store_handle *store_handle_use(store_handle *handle)
 {
     handle->uses++;
@@ -62,5 +72,6 @@ void store_handle_release(store_handle *handle)
     Py_END_ALLOW_THREADS
     free(handle->location);
     free(handle->stats_file);
+    free(handle->record_file);
     free(handle);
 }

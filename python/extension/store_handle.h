@@ -8,14 +8,16 @@
 
 #include <stddef.h>
 
+#include <kiln/journal.h>
 #include <kiln/store.h>
 
 #include "python.h"
 
 typedef struct store_handle {
     kiln_store *store;
-    char *location;   /* for messages */
-    char *stats_file; /* KILN_STATS, to which counters are added too; NULL: there is none */
+    char *location;    /* for messages */
+    char *stats_file;  /* KILN_STATS, to which counters are added too; NULL: there is none */
+    char *record_file; /* KILN_RECORD, to which events are added too; NULL: there is none */
     size_t uses;
 } store_handle;
 
@@ -28,6 +30,9 @@ store_handle *store_handle_open(const char *location, const kiln_store_params *p
  * @by_store  what it does; added to the file only */
 void store_handle_count(store_handle *handle, const kiln_stats *counted,
                         const kiln_stats *by_store);
+
+/* Adds an event to the journal of the store, if it keeps one, and to the file of events. */
+void store_handle_note(store_handle *handle, const kiln_journal_event *event);
 
 /* Adds a use, and returns its argument. */
 store_handle *store_handle_use(store_handle *handle);

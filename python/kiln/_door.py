@@ -22,6 +22,9 @@ LEASE_SECONDS = 60.0
 # How many bytes of a text an explanation keeps.
 _MOST_EXPLAINED = 1 << 16
 
+_TRACE_FLAGS = (os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+                | os.O_NOCTTY)
+
 # The lines of /proc/cpuinfo that name the processor and the instructions that it has.
 _PROCESSOR_FIELDS = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer",
                      "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features")
@@ -85,14 +88,12 @@ class Door:
         entry = self.find(key)
         if entry is None:
             return None
-        self.hits += 1
-        self.count(hits_store=1, saved_ns=entry.build_ns)
+        self.note_hit(key, entry)
         return bytes(entry.payload)
 
     def put(self, key, payload, name, build_ns=0, **facts):
         """Publishes a result that was built."""
-        self.builds += 1
-        self.count(builds=1, build_ns=build_ns)
+        self.note_build(key, name, facts.get("device", ""), build_ns, builds=1)
         self.publish(key, payload, name=name, build_ns=build_ns, **facts)
 
     def publish(self, key, payload, explain=None, **facts):
@@ -109,10 +110,44 @@ class Door:
         with contextlib.suppress(kiln.Error):
             self._store.note_miss(key)
 
+    def note_hit(self, key, entry, load_ns=0, **counters):
+        """Counts and records a result that the store had."""
+        self.hits += 1
+        saved_ns = max(0, entry.build_ns - load_ns)
+        with contextlib.suppress(kiln.Error):
+            self._store.count(hits_store=1, saved_ns=saved_ns, **counters)
+            self._store.note(key, "hit", load_ns=load_ns, saved_ns=saved_ns)
+        self._trace("hit-store", key, load_ns, 0)
+
+    def note_build(self, key, name, device, build_ns, builds=1, failures=0, **counters):
+        """Counts and records a build. `builds` is 0 if Kiln's layer for the compiler counts it."""
+        self.builds += 1
+        with contextlib.suppress(kiln.Error):
+            self._store.count(builds=builds, failures=failures, build_ns=builds * build_ns,
+                              **counters)
+            self._store.note(key, "failure" if failures else "build", name=name, device=device,
+                             count=builds, build_ns=builds * build_ns)
+        self._trace("failed" if failures else "built", key, 0, build_ns)
+
     def count(self, **counters):
         """Adds to the counters that `kiln stats` and `kiln run --summary` show."""
         with contextlib.suppress(kiln.Error):
             self._store.count(**counters)
+
+    def _trace(self, outcome, key, load_ns, build_ns):
+        """Writes the line of a request to the file that KILN_TRACE names, as the layers do."""
+        target = os.environ.get("KILN_TRACE", "")
+        line = "kiln[%d] %s key=%s door=%s load=%.3fms build=%.3fms wait=0.000ms\n" % (
+            os.getpid(), outcome, key.digest, self.name, load_ns / 1e6, build_ns / 1e6)
+        with contextlib.suppress(OSError):
+            if target == "-":
+                os.write(2, line.encode())
+            elif target:
+                file = os.open(target, _TRACE_FLAGS, 0o600)
+                try:
+                    os.write(file, line.encode())
+                finally:
+                    os.close(file)
 
     def has(self, key):
         """Returns whether the store seems to have an entry, which may be damaged."""

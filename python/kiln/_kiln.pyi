@@ -111,6 +111,19 @@ class Store:
     def contains(self, key: Key, /) -> bool: ...
     def lease(self, key: Key, wait: float = 0.0) -> Lease | None: ...
     def note_miss(self, key: Key, /) -> None: ...
+    def note(
+        self,
+        key: Key,
+        kind: str,
+        *,
+        name: str = "",
+        device: str = "",
+        count: int = 1,
+        build_ns: int = 0,
+        load_ns: int = 0,
+        wait_ns: int = 0,
+        saved_ns: int = 0,
+    ) -> None: ...
     def count(
         self,
         *,

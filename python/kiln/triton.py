@@ -238,7 +238,7 @@ class _Request:
         else:
             self.release()
             load_ns = time.perf_counter_ns() - self._start
-            door.count(hits_store=1, saved_ns=max(0, entry.build_ns - load_ns), **self._counted)
+            door.note_hit(self._key, entry, load_ns, **self._counted)
 
     def _get_leased(self):
         if door.is_readonly:
@@ -254,11 +254,11 @@ class _Request:
         build_ns = time.perf_counter_ns() - self._start
         is_put = not door.is_readonly and door.publish(
             self._key, _packed(files), explain, name=self.name, device=device, build_ns=build_ns)
-        self._end(builds=1, build_ns=build_ns, puts=int(is_put), dropped=int(not is_put))
+        self._end_build(device, build_ns, puts=int(is_put), dropped=int(not is_put))
 
     def keep_nothing(self):
         """Ends a build whose result depends on what the key does not contain."""
-        self._end(builds=1, passed_through=1)
+        self._end_build(passed_through=1)
 
     def leave(self):
         """Ends the request without a build, because Triton has the files itself."""
@@ -272,12 +272,18 @@ class _Request:
     def fail(self):
         """Ends the build, if it is still under way, because it raised an exception."""
         if self._counted is not None:
-            self._end(builds=1, failures=1)
+            self._end_build(failures=1)
 
-    def _end(self, **counters):
+    def _end_build(self, device="", build_ns=0, **counters):
         self.release()
         if self._counted is not None:
-            door.count(**counters, **self._counted)
+            door.note_build(self._key, self.name, device, build_ns, **counters, **self._counted)
+            self._counted = None
+
+    def _end(self):
+        self.release()
+        if self._counted is not None:
+            door.count(**self._counted)
             self._counted = None
 
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/sized_struct.h"
+#include "os/clock.h"
 #include "os/file.h"
 #include "os/file_limit.h"
 #include "os/os.h"
@@ -93,6 +94,36 @@ kiln_status kilni_journal_append(int directory, const char *path, const char *be
         rotate(directory, path, before);
     }
     return written;
+}
+
+kiln_status kilni_journal_encode_given(const kiln_journal_event *given, unsigned char *bytes,
+                                       size_t *ret_size)
+{
+    kiln_journal_event event;
+    const kiln_status status =
+        given ? kilni_sized_struct_copy(given, &event, sizeof event) : KILN_E_INVALID;
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (event.kind < KILN_JOURNAL_HIT || event.kind > KILN_JOURNAL_MEMORY_HITS) {
+        return KILN_E_INVALID;
+    }
+    event.time_ns = kilni_file_clock_ns();
+    event.pid = (uint32_t)getpid();
+    event.program = program_invocation_short_name;
+    *ret_size = kilni_journal_encode(&event, bytes);
+    return KILN_OK;
+}
+
+kiln_status kiln_journal_add_to_file(const char *path, const kiln_journal_event *event)
+{
+    unsigned char record[KILNI_JOURNAL_RECORD_MAX];
+    size_t size = 0;
+    if (!path || path[0] != '/') {
+        return KILN_E_INVALID;
+    }
+    const kiln_status status = kilni_journal_encode_given(event, record, &size);
+    return status == KILN_OK ? kilni_journal_append(AT_FDCWD, path, NULL, record, size) : status;
 }
 
 /* ---- reading ---- */

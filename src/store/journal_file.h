@@ -25,6 +25,13 @@
 kiln_status kilni_journal_append(int directory, const char *path, const char *before,
                                  const void *records, size_t size);
 
+/* Writes the record of an event that this process adds now. The statuses are KILN_OK,
+ * KILN_E_INVALID and KILN_E_UNSUPPORTED, as for kiln_store_add_journal_event.
+ *
+ * @bytes  [out] of KILNI_JOURNAL_RECORD_MAX bytes */
+kiln_status kilni_journal_encode_given(const kiln_journal_event *event, unsigned char *bytes,
+                                       size_t *ret_size);
+
 /* Reads the file before and the present file. Everything else is as for
  * kiln_store_each_journal_event.
  *

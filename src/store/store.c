@@ -20,6 +20,8 @@
 #include "os/file_limit.h"
 #include "store/device_use.h"
 #include "store/engine.h"
+#include "store/journal_file.h"
+#include "store/journal_record.h"
 #include "store/key_file.h"
 #include "store/last_miss.h"
 #include "store/signing/signers.h"
@@ -612,6 +614,14 @@ kiln_status kilni_store_append_to_journal(kiln_store *store, const void *records
 {
     return kilni_store_has_journal(store) ? store->ops->journal_append(store, records, size)
                                           : KILN_E_UNSUPPORTED;
+}
+
+kiln_status kiln_store_add_journal_event(kiln_store *store, const kiln_journal_event *event)
+{
+    unsigned char record[KILNI_JOURNAL_RECORD_MAX];
+    size_t size = 0;
+    const kiln_status status = kilni_journal_encode_given(event, record, &size);
+    return status == KILN_OK ? kilni_store_append_to_journal(store, record, size) : status;
 }
 
 kiln_status kiln_store_each_journal_event(kiln_store *store, kiln_journal_fn visit, void *user,

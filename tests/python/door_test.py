@@ -72,6 +72,28 @@ class DoorTest(PackageTest):
         self.assertEqual([found for found, _ in finished], [finished[0][0]] * PROCESSES)
         self.assertEqual(sum(counts[1] for _, counts in finished), builds)
 
+    def check_records(self, program, door):
+        """Checks that a program's builds and hits are in the journal, the record and the trace."""
+        record, trace = (os.path.join(self.scratch, name) for name in ("record", "trace"))
+        for outcome in ("built", "hit-store"):
+            self.run_program(program, KILN_RECORD=record, KILN_TRACE=trace)
+            with open(trace, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            os.unlink(trace)
+            with kiln.Store(self.location) as store:
+                digests = sorted(item.digest for item in store.list())
+            self.assertTrue(digests)
+            for line in lines:
+                self.assertRegex(line, rf"^kiln\[\d+\] {outcome} key=[0-9a-f]+ door={door} load=")
+            self.assertEqual(sorted(line.split()[2][4:] for line in lines), digests)
+            journal = os.path.join(self.location, "journal")
+            for path in (record, journal):
+                with open(path, "rb") as file:
+                    content = file.read()
+                for digest in digests:
+                    self.assertGreaterEqual(content.count(bytes.fromhex(digest)),
+                                            1 if outcome == "built" else 2, path)
+
     def check_damaged_stores(self, program, builds, results, programs):
         """Checks that programs find no damage, and repair it."""
         chance = random.Random(6)

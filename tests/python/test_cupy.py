@@ -104,6 +104,9 @@ class CupyTest(DoorTest):
         self.assertEqual(counts, (0, 3))
         self.assertEqual(self.run_program(PROGRAM), (results, (3, 0)))
 
+    def test_records(self):
+        self.check_records(PROGRAM, "cupy")
+
     def test_damage(self):
         self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "10")
 

@@ -96,6 +96,9 @@ class JaxTest(DoorTest):
         self.assertGreaterEqual(builds, 3)
         self.assertEqual(self.run_program(PROGRAM), (plain, (builds, 0)))
 
+    def test_records(self):
+        self.check_records(PROGRAM, "jax")
+
     def test_damage(self):
         self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "10")
 

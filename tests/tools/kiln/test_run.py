@@ -297,6 +297,18 @@ class Summary(RunTest):
         self.assertEqual(set(summary.values()), {0})
         self.assertFalse(os.path.exists(self.cache))
 
+    def test_each_door_is_counted(self):
+        """Layers and Python doors write such lines."""
+        request = "echo 'kiln[1] {} key=" + "0" * 64 + " door={} load=0.000ms' >>$KILN_TRACE; "
+        script = (request.format("built", "triton") + request.format("hit-store", "triton") * 2
+                  + request.format("hit-memory", "opencl")
+                  + "echo 'kiln[1] built door=no' >>$KILN_TRACE")
+        result = self.run_app("--summary", "--json", "--", "sh", "-c", script)
+        self.assertEqual(json.loads(result.stderr.splitlines()[-1])["doors"],
+                         {"triton": {"hits": 2, "builds": 1}, "opencl": {"hits": 1, "builds": 0}})
+        result = self.run_app("--summary", "--", "sh", "-c", script)
+        self.assertIn(b"kiln: triton: 2 hits, 1 build; opencl: 1 hit, 0 builds\n", result.stderr)
+
     def test_only_this_run_counts(self):
         self.make("entries")
         summary = self.summary_json(cli.MAKE_CACHE, "count")

@@ -25,8 +25,8 @@
 #include "child.h"
 #include "layers.h"
 #include "run_counters.h"
-#include "run_reasons.h"
 #include "run_record.h"
+#include "run_trace.h"
 
 static const char usage[] =
     "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--wait]\n"
@@ -148,8 +148,9 @@ static void finish_captures(void)
     }
 }
 
+/* @trace  NULL: the user keeps it */
 static void print_summary(const kiln_stats *stats, const folder_run *folders,
-                          const command_line *line, bool was_silent)
+                          const run_trace *trace, const command_line *line)
 {
     counter_values counters = {0};
     owned_directory directory = {0};
@@ -164,10 +165,16 @@ static void print_summary(const kiln_stats *stats, const folder_run *folders,
     if (line->json) {
         json_t *object = counters_to_json(&counters);
         folder_run_add_json(folders, object);
+        if (trace != NULL) {
+            run_trace_add_json(trace, object);
+        }
         json_print(stderr, object);
     } else {
+        if (trace != NULL) {
+            run_trace_print(trace);
+        }
         const bool used_folders = folder_run_print(folders);
-        explain(&counters, was_silent && !used_folders);
+        explain(&counters, trace != NULL && !run_trace_has_line(trace) && !used_folders);
         print_line(&counters);
     }
 }
@@ -208,9 +215,7 @@ static int run_and_report(const command_line *line, const run_wishes *wishes, fo
     if (exit_code == EXIT_OK && wishes->waits) {
         finish_captures();
     }
-    const bool is_explained = exit_code == EXIT_OK && wishes->summary && !line->json;
-    const bool is_traced = is_explained && run_reasons_print(run_counters.trace);
-    const bool has_trace = run_counters.trace != NULL;
+    run_trace *trace = run_counters.trace == NULL ? NULL : run_trace_read(run_counters.trace);
     kiln_stats stats;
     bool has_built = false;
     int record_exit_code = EXIT_OK;
@@ -219,11 +224,12 @@ static int run_and_report(const command_line *line, const run_wishes *wishes, fo
                                             wishes->expects_warm, &has_built);
     }
     run_counters_close(&run_counters, outer_file, &stats);
+    if (exit_code == EXIT_OK && wishes->summary) {
+        print_summary(&stats, folders, trace, line);
+    }
+    run_trace_free(trace);
     if (exit_code != EXIT_OK) {
         return exit_code;
-    }
-    if (wishes->summary) {
-        print_summary(&stats, folders, line, has_trace && !is_traced);
     }
     const int program_exit_code = program_repeat_end(wait_status);
     if (program_exit_code != EXIT_OK) {
