@@ -99,6 +99,8 @@ typedef struct kiln_tier_info {
                               within a quarter; 0: not known */
     const char *outage;    /* why the tier is not asked at present; NULL: it is asked */
     uint64_t retry_ns;     /* if it is not asked: after how long it is asked again */
+    uint64_t dropped;      /* entries that were not put, because too many others waited for this
+                              tier, or because the process ended first */
 } kiln_tier_info;
 
 /* Receives one tier. @info and its texts are valid during the call. */

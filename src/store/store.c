@@ -262,14 +262,8 @@ static void leave_file_limit(void *unused)
     kilni_file_limit_end();
 }
 
-kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
+static kiln_status put_uncounted(kiln_store *store, const kiln_entry *entry)
 {
-    if (!entry || !kilni_store_has_kind_of_key(entry)) {
-        return KILN_E_INVALID;
-    }
-    if (!store) {
-        return KILN_OK;
-    }
     if (!is_writable(store)) {
         return KILN_E_READONLY;
     }
@@ -283,10 +277,65 @@ kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
     pthread_cleanup_push(leave_file_limit, NULL);
     status = prepare_and_put(store, entry);
     pthread_cleanup_pop(1);
-    if (status == KILN_OK && !kilni_store_is_request(kiln_entry_key(entry))) {
+    return status;
+}
+
+void kilni_store_count_put(kiln_store *store, const kiln_entry *entry)
+{
+    if (!kilni_store_is_request(kiln_entry_key(entry))) {
         atomic_fetch_add_explicit(&store->counts.puts, 1, memory_order_relaxed);
     }
+}
+
+kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
+{
+    if (!entry || !kilni_store_has_kind_of_key(entry)) {
+        return KILN_E_INVALID;
+    }
+    if (!store) {
+        return KILN_OK;
+    }
+    const kiln_status status = put_uncounted(store, entry);
+    if (status == KILN_OK) {
+        kilni_store_count_put(store, entry);
+    }
     return status;
+}
+
+size_t kilni_store_tier_count(const kiln_store *store)
+{
+    return !store ? 0 : store->ops->tier_count ? store->ops->tier_count(store) : 1;
+}
+
+kilni_tier_task kilni_store_tier_task(kiln_store *store, size_t tier, size_t fill,
+                                      const kiln_key *key)
+{
+    return store->ops->tier_task ? store->ops->tier_task(store, tier, fill, key)
+                                 : KILNI_TIER_TASK_ALWAYS;
+}
+
+kiln_status kilni_store_write_to_tier(kiln_store *store, size_t tier, size_t fill,
+                                      const kiln_key *key, const kiln_entry *entry)
+{
+    kiln_status status = KILN_OK;
+    if (store->ops->write_to_tier) {
+        status = store->ops->write_to_tier(store, tier, fill, key, entry);
+    } else if (fill > 0) {
+        kilni_store_fill(store, fill, key, entry);
+    } else {
+        status = kilni_store_has_kind_of_key(entry) ? put_uncounted(store, entry) : KILN_E_INVALID;
+    }
+    if (status == KILN_OK) {
+        kilni_store_note_device(store, tier, entry);
+    }
+    return status;
+}
+
+void kilni_store_note_drop(kiln_store *store, size_t tier)
+{
+    if (store->ops->note_drop) {
+        store->ops->note_drop(store, tier);
+    }
 }
 
 kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key)
@@ -330,6 +379,13 @@ void kiln_lease_release(kiln_lease **lease)
     }
     (*lease)->ops->lease_release(*lease);
     *lease = NULL;
+}
+
+void kilni_lease_note_stored(kiln_lease *lease, size_t tier)
+{
+    if (lease && lease->ops->lease_note_stored) {
+        lease->ops->lease_note_stored(lease, tier);
+    }
 }
 
 kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info)
@@ -578,10 +634,10 @@ kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key, int6
 
 /* ---- devices ---- */
 
-void kilni_store_note_device(kiln_store *store, const kiln_entry *used)
+void kilni_store_note_device(kiln_store *store, size_t tier, const kiln_entry *used)
 {
     if (store && store->ops->note_device && is_writable(store) && kilni_device_use_is_known(used)) {
-        store->ops->note_device(store, used);
+        store->ops->note_device(store, tier, used);
     }
 }
 

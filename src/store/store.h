@@ -39,6 +39,14 @@ typedef enum kilni_store_write {
     KILNI_WRITE_NONE   /* nothing is put or removed */
 } kilni_store_write;
 
+/* What a kilni_writer has to do in one tier with an entry. A store that is not a chain has one
+ * tier, which is the store itself. */
+typedef enum kilni_tier_task {
+    KILNI_TIER_TASK_NONE,
+    KILNI_TIER_TASK_ALWAYS,
+    KILNI_TIER_TASK_IF_NOT_STORED /* only if no tier above this one has stored the entry */
+} kilni_tier_task;
+
 /* How a directory names its entries. */
 typedef enum kilni_store_layout {
     KILNI_STORE_LAYOUT_KILN,
@@ -138,7 +146,7 @@ typedef struct kilni_store_ops {
     /* Records that the device of an entry is in use, unless this was already recorded today; and
      * reads when the device of a record's key (store/device_use.h) was last in use. Both are NULL
      * if the store keeps no such records. note_device is called only if the store is writable. */
-    void (*note_device)(kiln_store *store, const kiln_entry *used);
+    void (*note_device)(kiln_store *store, size_t tier, const kiln_entry *used);
     kiln_status (*device_use)(kiln_store *store, const kiln_key *key, int64_t *ret_last_s);
     /* Append whole records to the journal, and read it. Both are NULL if this store has none. */
     kiln_status (*journal_append)(kiln_store *store, const void *records, size_t size);
@@ -150,6 +158,14 @@ typedef struct kilni_store_ops {
     const char *(*outage)(kiln_store *store, uint64_t *ret_wait_ns);
     /* NULL: the store has no tiers. */
     void (*each_tier)(kiln_store *store, kiln_tier_fn visit, void *user);
+    /* These five operations have the meanings of the functions below that are named after them. All
+     * are NULL if the store has no tiers. */
+    size_t (*tier_count)(const kiln_store *store);
+    kilni_tier_task (*tier_task)(kiln_store *store, size_t tier, size_t fill, const kiln_key *key);
+    kiln_status (*write_to_tier)(kiln_store *store, size_t tier, size_t fill, const kiln_key *key,
+                                 const kiln_entry *entry);
+    void (*note_drop)(kiln_store *store, size_t tier);
+    void (*lease_note_stored)(kiln_lease *lease, size_t tier);
 } kilni_store_ops;
 
 /* Counts what this handle has done since the last call of kilni_store_take_counts. Nothing else
@@ -261,9 +277,39 @@ void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const
 kiln_status kilni_store_prepare(kiln_store *store, const kiln_entry *entry,
                                 kiln_entry **ret_prepared);
 
-/* Records on the servers that the store writes to that the device of an entry is in use, unless
- * this machine has already done so today. A failure does no harm. */
-void kilni_store_note_device(kiln_store *store, const kiln_entry *used);
+/* Records on a tier, if it is a server, that the device of an entry is in use, unless this machine
+ * has already done so today. kilni_store_write_to_tier does this. A failure does no harm. */
+void kilni_store_note_device(kiln_store *store, size_t tier, const kiln_entry *used);
+
+/* ---- for a kilni_writer, which writes to each tier on a separate thread ---- */
+
+/* Returns the number of tiers; 0 if @store is NULL. */
+size_t kilni_store_tier_count(const kiln_store *store);
+
+/* Returns what has to be done in a tier, so that all tiers together do what kiln_store_put or
+ * kilni_store_fill does.
+ *
+ * @fill  the value for kilni_store_fill; 0: the entry is to be put
+ * @key   the entry's key */
+kilni_tier_task kilni_store_tier_task(kiln_store *store, size_t tier, size_t fill,
+                                      const kiln_key *key);
+
+/* Does a tier's part of kiln_store_put or kilni_store_fill. A put is not counted. Any thread can
+ * call this function, also while other threads write to other tiers. Returns KILN_OK: the tier has
+ * done its part; else as kiln_store_put. */
+kiln_status kilni_store_write_to_tier(kiln_store *store, size_t tier, size_t fill,
+                                      const kiln_key *key, const kiln_entry *entry);
+
+/* Counts an entry that the caller did not put into a tier because too many others waited. */
+void kilni_store_note_drop(kiln_store *store, size_t tier);
+
+/* Counts a put that at least one tier has stored. */
+void kilni_store_count_put(kiln_store *store, const kiln_entry *entry);
+
+/* Releases the part of a lease that is not needed any more once @tier has stored the key's entry.
+ * Several threads can call this function at the same time. @lease can be NULL, and must still be
+ * released with kiln_lease_release. */
+void kilni_lease_note_stored(kiln_lease *lease, size_t tier);
 
 /* Returns true if the store keeps a journal: its flags ask for this, and it is writable. */
 bool kilni_store_has_journal(const kiln_store *store);

@@ -19,6 +19,7 @@
 #include "store/journal_record.h"
 #include "store/store.h"
 #include "store/totals.h"
+#include "store/write_job.h"
 
 #define FLUSH_DELAY_NS 100000000u
 #define NS_PER_S 1000000000u
@@ -36,14 +37,17 @@ static pthread_mutex_t writers_lock = PTHREAD_MUTEX_INITIALIZER;
  * it, and the child has no other thread at that time. So every access is relaxed. */
 static _Atomic unsigned fork_generation;
 
-typedef struct queue_item {
-    struct queue_item *next;
-    kiln_entry *entry;
-    kiln_lease *lease; /* can be NULL */
-    size_t fill;       /* 0: the entry must be put */
-    kiln_key *key;     /* the key of a fill */
-    uint64_t bytes;
-} queue_item;
+/* The entries that wait for one tier, and the thread that writes them. So a tier that is slow or
+ * does not answer delays no other tier, and takes no room from it. The lock writers_lock guards all
+ * fields except the first. */
+typedef struct write_queue {
+    kilni_writer *writer;
+    kilni_write_item *first, *last;
+    uint64_t bytes; /* of the jobs that wait or are being written */
+    bool is_busy;   /* a thread is writing an entry of this queue, without the lock */
+    bool has_thread;
+    pthread_t thread;
+} write_queue;
 
 struct kilni_writer {
     kiln_store *store;
@@ -66,29 +70,32 @@ struct kilni_writer {
     /* What the hits have saved that were noted one by one. Relaxed. */
     _Atomic uint64_t noted_saved_ns;
 
-    /* The lock writers_lock guards all following fields except the last five. */
-    pthread_cond_t changed; /* one of the fields below has changed, or is_dirty was set */
-    queue_item *first, *last;
-    uint64_t queued_bytes; /* the size of the entries that wait or are being written */
-    uint64_t flush_at_ns;  /* when to flush the counts; 0: no unflushed counts were seen */
+    /* The lock writers_lock guards all following fields up to detached_until_ns. */
+    pthread_cond_t changed; /* one of the fields below, or of a queue, has changed, or is_dirty was
+                               set */
+    uint64_t flush_at_ns;   /* when to flush the counts; 0: no unflushed counts were seen */
     unsigned flushes_wanted, flushes_done;
-    bool has_thread, has_to_stop;
+    unsigned threads;     /* how many threads of this writer run */
+    bool has_to_stop;     /* the threads have to end, and nothing is queued any more */
     unsigned char *noted; /* the records that wait; NULL: none */
     size_t noted_bytes;
-    bool is_busy;     /* a thread is working for this writer, without the lock */
-    bool is_detached; /* the writer's thread will close it, at detached_until_ns at the latest */
+    bool is_flushing; /* a thread is writing counts or records, without the lock */
+    bool
+        is_detached; /* the last thread will close the writer, at detached_until_ns at the latest */
     uint64_t detached_until_ns;
-    pthread_t thread;
 
-    /* Counts that could not be written yet. Only the thread that set is_busy accesses them. */
+    /* Counts that could not be written yet. Only the thread that set is_flushing accesses them. */
     kiln_stats for_store, for_file;
     /* Hits from memory that are not noted yet; what all hits have saved, and how much of that was
      * noted with hits from memory. */
     uint64_t memory_hits, saved_ns, memory_saved_ns;
     bool journal_failed, record_failed;
+
+    size_t queue_count;
+    write_queue queues[]; /* one for each tier of the store */
 };
 
-/* The writer that owns this thread; NULL: the thread belongs to no writer. */
+/* The writer to which this thread belongs; NULL: the thread belongs to no writer. */
 static _Thread_local const kilni_writer *writer_of_thread;
 
 static void before_fork(void)
@@ -131,7 +138,7 @@ static void mark_dirty(kilni_writer *writer)
         return;
     }
     pthread_mutex_lock(&writers_lock);
-    if (writer->has_thread) {
+    if (writer->threads > 0) {
         pthread_cond_broadcast(&writer->changed);
     }
     pthread_mutex_unlock(&writers_lock);
@@ -170,7 +177,7 @@ static void take_pending(kilni_writer *writer, kiln_stats *ret_counts)
 }
 
 /* Adds the counts to the store's totals and to the statistics file. Called by the thread that set
- * is_busy, without the lock. Counts that cannot be written now are kept for the next flush. */
+ * is_flushing, without the lock. Counts that cannot be written now are kept for the next flush. */
 static void flush_counts(kilni_writer *writer)
 {
     kiln_stats counted;
@@ -206,7 +213,7 @@ static size_t encode(const kilni_writer *writer, kiln_journal_event event, unsig
     return kilni_journal_encode(&event, record);
 }
 
-/* Called by the thread that set is_busy, without the lock. */
+/* Called by the thread that set is_flushing, without the lock. */
 static void append_records(kilni_writer *writer, const unsigned char *records, size_t size)
 {
     if (!writer->journal_failed) {
@@ -236,18 +243,18 @@ static void append_memory_hits(kilni_writer *writer)
     writer->memory_saved_ns += left_ns;
 }
 
-/* ---- working: these functions hold writers_lock, and release it during the work ---- */
+/* ---- flushing: these functions hold writers_lock, and release it during the work ---- */
 
-static void begin_work(kilni_writer *writer)
+static void begin_flush(kilni_writer *writer)
 {
-    writer->is_busy = true;
+    writer->is_flushing = true;
     pthread_mutex_unlock(&writers_lock);
 }
 
-static void end_work(kilni_writer *writer)
+static void end_flush(kilni_writer *writer)
 {
     pthread_mutex_lock(&writers_lock);
-    writer->is_busy = false;
+    writer->is_flushing = false;
     pthread_cond_broadcast(&writer->changed);
 }
 
@@ -258,39 +265,55 @@ static void append_noted_locked(kilni_writer *writer)
     const size_t size = writer->noted_bytes;
     writer->noted = NULL;
     writer->noted_bytes = 0;
-    begin_work(writer);
+    begin_flush(writer);
     append_records(writer, records, size);
     free(records);
-    end_work(writer);
+    end_flush(writer);
+}
+
+/* Returns true if no entry waits or is being written. */
+static bool is_idle(const kilni_writer *writer)
+{
+    for (size_t i = 0; i < writer->queue_count; i++) {
+        if (writer->queues[i].first || writer->queues[i].is_busy) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void flush_locked(kilni_writer *writer)
 {
     /* A caller of kilni_writer_drain waits for a flush that comes after everything that is queued.
-     * If the queue is not empty, this flush is only a periodic one, and the caller must wait for a
+     * If the writer is not idle, this flush is only a periodic one, and the caller must wait for a
      * later one. */
-    unsigned wanted = writer->first ? writer->flushes_done : writer->flushes_wanted;
+    unsigned wanted = is_idle(writer) ? writer->flushes_wanted : writer->flushes_done;
     writer->flush_at_ns = 0;
     const bool is_wanted = wanted != writer->flushes_done;
     if (writer->noted) {
         append_noted_locked(writer);
     }
-    begin_work(writer);
+    begin_flush(writer);
     flush_counts(writer);
     if (is_wanted) {
         append_memory_hits(writer);
     }
-    end_work(writer);
+    end_flush(writer);
     writer->flushes_done = wanted;
 }
 
-static void free_item(queue_item *item)
+static bool has_to_flush(kilni_writer *writer)
 {
-    kiln_lease_release(&item->lease);
-    kiln_entry_release(&item->entry);
-    kiln_key_release(&item->key);
-    free(item);
+    if (writer->is_flushing) {
+        return false;
+    }
+    if (writer->flushes_done != writer->flushes_wanted && is_idle(writer)) {
+        return true;
+    }
+    return writer->flush_at_ns != 0 && kilni_clock_ns() >= writer->flush_at_ns;
 }
+
+/* ---- queues ---- */
 
 static void count_dropped(kilni_writer *writer, uint64_t count)
 {
@@ -298,24 +321,153 @@ static void count_dropped(kilni_writer *writer, uint64_t count)
     kilni_writer_count(writer, &dropped);
 }
 
-static void write_first_locked(kilni_writer *writer)
+/* Frees a job that is done. Must be called without the lock. */
+static void end_job(kilni_writer *writer, kilni_write_job *job)
 {
-    queue_item *item = writer->first;
-    writer->first = item->next;
-    begin_work(writer);
-    if (item->fill > 0) {
-        kilni_store_fill(writer->store, item->fill, item->key, item->entry);
-    } else if (kiln_store_put(writer->store, item->entry) != KILN_OK) {
+    if (job->fill == 0 && !job->is_stored) {
         count_dropped(writer, 1);
     }
-    kilni_store_note_device(writer->store, item->entry);
-    uint64_t bytes = item->bytes;
-    free_item(item);
-    end_work(writer);
-    writer->queued_bytes -= bytes;
+    kilni_write_job_free(job);
+}
+
+static bool has_room(const kilni_writer *writer, const write_queue *queue, uint64_t bytes)
+{
+    return queue->bytes == 0 || (queue->bytes < writer->max_queued_bytes &&
+                                 bytes <= writer->max_queued_bytes - queue->bytes);
+}
+
+/* Returns true if the process has only one thread, which then writes the entries that it puts. */
+static bool is_alone(const kilni_writer *writer)
+{
+    return writer->spares_thread && writer->threads == 0 && kilni_is_single_threaded();
+}
+
+static void *run_thread(void *argument);
+
+static bool start_thread_locked(write_queue *queue)
+{
+    if (!queue->has_thread) {
+        queue->has_thread = kilni_thread_start(run_thread, queue, &queue->thread);
+        queue->writer->threads += queue->has_thread;
+    }
+    return queue->has_thread;
+}
+
+/* In a process that has only one thread, a fill waits in the queue, because a program that has
+ * found its entry must not wait for a fill. A drain makes the fill, or the next put does: its
+ * caller has waited for a build anyway. So such a put must not be refused because of the fills. */
+static kiln_status append_locked(write_queue *queue, kilni_write_item *item)
+{
+    const kilni_write_job *job = item->job;
+    const bool has_thread = !is_alone(queue->writer);
+    if (queue->writer->has_to_stop ||
+        ((has_thread || job->fill > 0) && !has_room(queue->writer, queue, job->bytes))) {
+        return KILN_E_FULL;
+    }
+    if (has_thread && !start_thread_locked(queue)) {
+        return KILN_E_NO_MEMORY;
+    }
+    item->state = KILNI_WRITE_QUEUED;
+    item->next = NULL;
+    if (queue->first) {
+        queue->last->next = item;
+    } else {
+        queue->first = item;
+    }
+    queue->last = item;
+    queue->bytes += job->bytes;
+    pthread_cond_broadcast(&queue->writer->changed);
+    return KILN_OK;
+}
+
+/* Appends the items of a job that have to be queued now. Returns KILN_OK; KILN_E_FULL or
+ * KILN_E_NO_MEMORY: at least one of the items was dropped. If the job is done afterwards, the
+ * caller must end it. */
+static kiln_status advance_locked(kilni_writer *writer, kilni_write_job *job)
+{
+    kiln_status result = KILN_OK;
+    for (;;) {
+        kilni_write_item *item = kilni_write_job_next(job);
+        if (!item) {
+            return result;
+        }
+        const size_t tier = (size_t)(item - job->items);
+        const kiln_status status = append_locked(&writer->queues[tier], item);
+        if (status != KILN_OK) {
+            result = status;
+            kilni_write_item_finish(item, false);
+            if (job->fill == 0) {
+                kilni_store_note_drop(writer->store, tier);
+            }
+        }
+    }
+}
+
+static kilni_write_item *take_first_locked(write_queue *queue)
+{
+    kilni_write_item *item = queue->first;
+    queue->first = item->next;
+    return item;
+}
+
+/* Finishes an item that was taken from its queue. Releases the lock if the job is done then. */
+static void finish_locked(write_queue *queue, kilni_write_item *item, bool is_stored)
+{
+    kilni_writer *writer = queue->writer;
+    kilni_write_job *job = item->job;
+    const uint64_t bytes = job->bytes;
+    if (is_stored && job->fill == 0 && !job->is_stored) {
+        kilni_store_count_put(writer->store, job->entry);
+    }
+    kilni_write_item_finish(item, is_stored);
+    advance_locked(writer, job);
+    if (kilni_write_job_is_done(job)) {
+        pthread_mutex_unlock(&writers_lock);
+        end_job(writer, job);
+        pthread_mutex_lock(&writers_lock);
+    }
+    queue->bytes -= bytes;
+}
+
+/* Writes the first entry of a queue, and releases the lock meanwhile. */
+static void write_first_locked(write_queue *queue)
+{
+    kilni_writer *writer = queue->writer;
+    kilni_write_item *item = take_first_locked(queue);
+    kilni_write_job *job = item->job;
+    const size_t tier = (size_t)(queue - writer->queues);
+    queue->is_busy = true;
+    pthread_mutex_unlock(&writers_lock);
+    const bool is_stored =
+        kilni_store_write_to_tier(writer->store, tier, job->fill, job->key, job->entry) == KILN_OK;
+    if (is_stored) {
+        kilni_lease_note_stored(job->lease, tier);
+    }
+    pthread_mutex_lock(&writers_lock);
+    finish_locked(queue, item, is_stored);
+    queue->is_busy = false;
+    pthread_cond_broadcast(&writer->changed);
     /* The store has counted the put. The count must also reach the statistics file. */
     atomic_store_explicit(&writer->is_dirty, true, memory_order_release);
 }
+
+/* Drops all entries that wait, and releases the lock meanwhile. Nothing is queued any more. */
+static void drop_all_locked(kilni_writer *writer)
+{
+    writer->has_to_stop = true;
+    for (size_t i = 0; i < writer->queue_count; i++) {
+        write_queue *queue = &writer->queues[i];
+        while (queue->first) {
+            kilni_write_item *item = take_first_locked(queue);
+            if (item->job->fill == 0) {
+                kilni_store_note_drop(writer->store, i);
+            }
+            finish_locked(queue, item, false);
+        }
+    }
+}
+
+/* ---- threads ---- */
 
 static void wait_until(kilni_writer *writer, uint64_t time_ns)
 {
@@ -324,28 +476,19 @@ static void wait_until(kilni_writer *writer, uint64_t time_ns)
     pthread_cond_timedwait(&writer->changed, &writers_lock, &time);
 }
 
-static bool has_to_flush(kilni_writer *writer)
+/* Does one step of the work of a queue's thread, or waits once if there is nothing to do. */
+static void work_locked(write_queue *queue)
 {
-    if (writer->flushes_done != writer->flushes_wanted && !writer->first) {
-        return true;
-    }
-    return writer->flush_at_ns != 0 && kilni_clock_ns() >= writer->flush_at_ns;
-}
-
-/* Does one step of the work, or waits once if there is nothing to do. */
-static void work_locked(kilni_writer *writer)
-{
+    kilni_writer *writer = queue->writer;
     bool is_dirty = atomic_load_explicit(&writer->is_dirty, memory_order_acquire);
     if (is_dirty && writer->flush_at_ns == 0) {
         writer->flush_at_ns = kilni_clock_ns() + FLUSH_DELAY_NS;
     }
-    if (writer->is_busy) {
-        pthread_cond_wait(&writer->changed, &writers_lock);
-    } else if (has_to_flush(writer)) {
+    if (has_to_flush(writer)) {
         flush_locked(writer);
-    } else if (writer->first) {
-        write_first_locked(writer);
-    } else if (writer->flush_at_ns != 0) {
+    } else if (queue->first && !queue->is_busy) {
+        write_first_locked(queue);
+    } else if (writer->flush_at_ns != 0 && !writer->is_flushing) {
         wait_until(writer, writer->flush_at_ns);
     } else {
         pthread_cond_wait(&writer->changed, &writers_lock);
@@ -354,25 +497,13 @@ static void work_locked(kilni_writer *writer)
 
 /* ---- end ---- */
 
-static void drop_items(kilni_writer *writer, queue_item *first)
-{
-    uint64_t count = 0;
-    while (first) {
-        queue_item *next = first->next;
-        count += first->fill == 0;
-        free_item(first);
-        first = next;
-    }
-    if (count > 0) {
-        count_dropped(writer, count);
-    }
-}
-
 /* Frees a writer that no other thread uses any more. Drops and counts the entries that were not
  * written. */
 static void free_stopped(kilni_writer *writer)
 {
-    drop_items(writer, writer->first);
+    pthread_mutex_lock(&writers_lock);
+    drop_all_locked(writer);
+    pthread_mutex_unlock(&writers_lock);
     /* In a forked child, the parent's thread might still be registered as a waiter of the
      * condition. So the condition cannot be destroyed. */
     if (!is_forked(writer)) {
@@ -391,7 +522,19 @@ static void free_stopped(kilni_writer *writer)
     free(writer);
 }
 
-/* Returns true if the thread must continue to work. If a callback on the writer's own thread has
+/* Returns true if a thread of the writer has an entry to write. */
+static bool is_any_writing(const kilni_writer *writer)
+{
+    for (size_t i = 0; i < writer->queue_count; i++) {
+        const write_queue *queue = &writer->queues[i];
+        if (queue->has_thread && (queue->first || queue->is_busy)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if a thread must continue to work. If a callback on a thread of the writer has
  * forked, the child writes nothing, because the parent does. */
 static bool goes_on_locked(const kilni_writer *writer)
 {
@@ -399,26 +542,31 @@ static bool goes_on_locked(const kilni_writer *writer)
         return false;
     }
     if (writer->is_detached) {
-        return writer->first && kilni_clock_ns() < writer->detached_until_ns;
+        return is_any_writing(writer) && kilni_clock_ns() < writer->detached_until_ns;
     }
     return !writer->has_to_stop;
 }
 
 static void *run_thread(void *argument)
 {
-    kilni_writer *writer = argument;
+    write_queue *queue = argument;
+    kilni_writer *writer = queue->writer;
     writer_of_thread = writer;
     pthread_setname_np(pthread_self(), "kiln-writer");
     kilni_file_limit_begin(); /* blocks SIGXFSZ for everything that this thread writes, until it
                                  ends */
     pthread_mutex_lock(&writers_lock);
     while (goes_on_locked(writer)) {
-        work_locked(writer);
+        work_locked(queue);
     }
+    writer->threads--;
     const bool is_detached = writer->is_detached;
+    const bool is_last = writer->threads == 0 || is_forked(writer);
     pthread_mutex_unlock(&writers_lock);
     if (is_detached) {
         pthread_detach(pthread_self());
+    }
+    if (is_detached && is_last) {
         kiln_store *store = writer->store;
         writer_of_thread = NULL;
         free_stopped(writer);
@@ -427,24 +575,21 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-static bool start_thread_locked(kilni_writer *writer)
-{
-    if (!writer->has_thread) {
-        writer->has_thread = kilni_thread_start(run_thread, writer, &writer->thread);
-    }
-    return writer->has_thread;
-}
-
 /* ---- the interface ---- */
 
 kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
                              kilni_writer **ret_writer)
 {
     kilni_writer_watch_forks();
-    kilni_writer *writer = calloc(1, sizeof *writer);
+    const size_t queue_count = kilni_store_tier_count(store);
+    kilni_writer *writer = calloc(1, sizeof *writer + queue_count * sizeof writer->queues[0]);
     if (!writer || !kilni_condition_init(&writer->changed)) {
         free(writer);
         return KILN_E_NO_MEMORY;
+    }
+    writer->queue_count = queue_count;
+    for (size_t i = 0; i < queue_count; i++) {
+        writer->queues[i].writer = writer;
     }
     writer->store = store;
     writer->pid = getpid();
@@ -478,11 +623,11 @@ kiln_status kilni_writer_set_record_file(kilni_writer *writer, const char *path)
     return KILN_OK;
 }
 
-/* Makes room for one more record. If a thread is already working for this writer, no room can be
- * made, because this call must not wait. */
+/* Makes room for one more record. If a thread is already flushing, no room can be made, because
+ * this call must not wait. */
 static bool make_room_locked(kilni_writer *writer, size_t size)
 {
-    if (writer->noted && writer->noted_bytes + size > NOTED_BYTES && !writer->is_busy) {
+    if (writer->noted && writer->noted_bytes + size > NOTED_BYTES && !writer->is_flushing) {
         append_noted_locked(writer);
     }
     if (!writer->noted) {
@@ -507,80 +652,57 @@ void kilni_writer_note(kilni_writer *writer, const kiln_journal_event *event)
     pthread_mutex_unlock(&writers_lock);
 }
 
-static bool has_room_locked(const kilni_writer *writer, uint64_t bytes)
-{
-    return writer->queued_bytes == 0 || (writer->queued_bytes < writer->max_queued_bytes &&
-                                         bytes <= writer->max_queued_bytes - writer->queued_bytes);
-}
-
 void kilni_writer_spare_thread(kilni_writer *writer)
 {
     writer->spares_thread = true;
 }
 
-static void append_locked(kilni_writer *writer, queue_item *item)
+/* Returns a queue whose entries the caller has to write, because the queue has no thread; NULL:
+ * there is none. */
+static write_queue *queue_for_caller(kilni_writer *writer)
 {
-    if (writer->first) {
-        writer->last->next = item;
-    } else {
-        writer->first = item;
-    }
-    writer->last = item;
-    writer->queued_bytes += item->bytes;
-    pthread_cond_broadcast(&writer->changed);
-}
-
-static void prepend_locked(kilni_writer *writer, queue_item *item)
-{
-    item->next = writer->first;
-    writer->last = writer->first ? writer->last : item;
-    writer->first = item;
-    writer->queued_bytes += item->bytes;
-}
-
-/* Writes or queues an item in a process that has only one thread. A fill is queued, because a
- * program that has found its entry must not wait for a fill. A drain makes the fill, or the next
- * put does: its caller has waited for a build anyway. */
-static kiln_status enqueue_alone_locked(kilni_writer *writer, queue_item *item)
-{
-    if (item->fill > 0) {
-        const bool has_room = has_room_locked(writer, item->bytes);
-        if (has_room) {
-            append_locked(writer, item);
+    for (size_t i = 0; i < writer->queue_count; i++) {
+        write_queue *queue = &writer->queues[i];
+        if (queue->first && !queue->has_thread && !queue->is_busy) {
+            return queue;
         }
-        return has_room ? KILN_OK : KILN_E_FULL;
     }
-    prepend_locked(writer, item);
-    do {
-        write_first_locked(writer);
-    } while (writer->first && !writer->is_busy);
-    return KILN_OK;
+    return NULL;
 }
 
-static kiln_status enqueue_for_thread_locked(kilni_writer *writer, queue_item *item)
+/* Writes what waits in queues without a thread. If the process has a second thread now, starts the
+ * threads of these queues instead. */
+static void serve_threadless_locked(kilni_writer *writer)
 {
-    if (!has_room_locked(writer, item->bytes)) {
-        return KILN_E_FULL;
+    for (write_queue *queue; (queue = queue_for_caller(writer)) != NULL;) {
+        if (is_alone(writer) || !start_thread_locked(queue)) {
+            write_first_locked(queue);
+        }
     }
-    if (!start_thread_locked(writer)) {
-        return KILN_E_NO_MEMORY;
-    }
-    append_locked(writer, item);
-    return KILN_OK;
 }
 
-static kiln_status enqueue(kilni_writer *writer, queue_item *item)
+/* Queues or writes an entry. Returns KILN_OK: at least one tier gets it, or its part of a fill;
+ * KILN_E_FULL, KILN_E_NO_MEMORY or KILN_E_READONLY: no tier does. */
+static kiln_status enqueue(kilni_writer *writer, kilni_write_job *job)
 {
     if (is_forked(writer)) {
+        kilni_write_job_free(job);
         return KILN_E_FULL;
     }
+    const bool is_put = job->fill == 0;
     pthread_mutex_lock(&writers_lock);
-    const bool is_alone =
-        writer->spares_thread && !writer->has_thread && kilni_is_single_threaded();
-    const kiln_status status =
-        is_alone ? enqueue_alone_locked(writer, item) : enqueue_for_thread_locked(writer, item);
+    const kiln_status status = advance_locked(writer, job);
+    /* Unless the job is done, a thread of the writer can free it from now on. */
+    const bool is_done = kilni_write_job_is_done(job);
+    if (is_put || !is_alone(writer)) {
+        serve_threadless_locked(writer);
+    }
     pthread_mutex_unlock(&writers_lock);
-    return status;
+    if (!is_done) {
+        return KILN_OK;
+    }
+    end_job(writer, job);
+    return status == KILN_OK ? KILN_E_READONLY : status;
 }
 
 kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln_lease **lease)
@@ -593,42 +715,23 @@ kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln
         kiln_lease_release(&held);
         return KILN_OK;
     }
-    queue_item *queued = malloc(sizeof *queued);
-    kiln_status status = queued ? KILN_OK : KILN_E_NO_MEMORY;
-    if (status == KILN_OK) {
-        *queued = (queue_item){
-            .entry = kiln_entry_retain(entry),
-            .lease = held,
-            .bytes = kiln_entry_encoding(entry).size,
-        };
-        status = enqueue(writer, queued);
-        if (status != KILN_OK) {
-            free_item(queued);
-        }
-    } else {
-        kiln_lease_release(&held);
-    }
+    kilni_write_job *job = NULL;
+    const kiln_status status =
+        kilni_write_job_new(writer->store, 0, kiln_entry_key(entry), entry, held, &job);
     if (status != KILN_OK) {
+        kiln_lease_release(&held);
         count_dropped(writer, 1);
+        return status;
     }
-    return status;
+    return enqueue(writer, job);
 }
 
 void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
                        const kiln_entry *entry)
 {
-    queue_item *queued = fill > 0 ? malloc(sizeof *queued) : NULL;
-    if (!queued) {
-        return;
-    }
-    *queued = (queue_item){
-        .entry = kiln_entry_retain(entry),
-        .fill = fill,
-        .key = kiln_key_retain(key),
-        .bytes = kiln_entry_encoding(entry).size,
-    };
-    if (enqueue(writer, queued) != KILN_OK) {
-        free_item(queued);
+    kilni_write_job *job = NULL;
+    if (fill > 0 && kilni_write_job_new(writer->store, fill, key, entry, NULL, &job) == KILN_OK) {
+        enqueue(writer, job);
     }
 }
 
@@ -657,7 +760,7 @@ static bool is_drained_locked(const kilni_writer *writer, unsigned flush)
 {
     /* The difference is signed because the numbers can wrap around. */
     bool is_flushed = (int)(writer->flushes_done - flush) >= 0;
-    return is_flushed && !writer->first && !writer->is_busy;
+    return is_flushed && is_idle(writer) && !writer->is_flushing;
 }
 
 kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
@@ -672,12 +775,13 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     unsigned flush = ++writer->flushes_wanted;
     pthread_cond_broadcast(&writer->changed);
     while (!is_drained_locked(writer, flush) && kilni_clock_ns() < end_ns) {
-        if (writer->has_thread || writer->is_busy) {
-            wait_until(writer, end_ns);
-        } else if (writer->first) {
-            write_first_locked(writer);
-        } else {
+        write_queue *queue = queue_for_caller(writer);
+        if (queue) {
+            write_first_locked(queue);
+        } else if (writer->threads == 0 && has_to_flush(writer)) {
             flush_locked(writer);
+        } else {
+            wait_until(writer, end_ns);
         }
     }
     bool is_drained = is_drained_locked(writer, flush);
@@ -685,20 +789,18 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     return is_drained ? KILN_OK : KILN_TIMEOUT;
 }
 
-/* Drops what is queued and stops the thread. The leases of the dropped entries are released first.
- * After that, this function waits until the entry that is being written is complete. */
-static void stop_thread(kilni_writer *writer)
+/* Drops what is queued and stops the threads. The leases of the dropped entries are released first.
+ * After that, this function waits until the entries that are being written are complete. */
+static void stop_threads(kilni_writer *writer)
 {
     pthread_mutex_lock(&writers_lock);
-    queue_item *left = writer->first;
-    writer->first = NULL;
-    writer->has_to_stop = true;
-    const bool has_thread = writer->has_thread;
+    drop_all_locked(writer);
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writers_lock);
-    drop_items(writer, left);
-    if (has_thread) {
-        pthread_join(writer->thread, NULL);
+    for (size_t i = 0; i < writer->queue_count; i++) {
+        if (writer->queues[i].has_thread) {
+            pthread_join(writer->queues[i].thread, NULL);
+        }
     }
 }
 
@@ -711,7 +813,7 @@ void kilni_writer_free(kilni_writer **writer, uint64_t timeout_ns)
     *writer = NULL;
     if (!is_forked(self)) {
         kilni_writer_drain(self, timeout_ns);
-        stop_thread(self);
+        stop_threads(self);
     }
     free_stopped(self);
 }
@@ -728,11 +830,12 @@ void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns)
         kiln_store_close(&store);
         return;
     }
-    /* This is the writer's own thread. It cannot wait for itself, and it is still using the writer
-     * and the store. */
+    /* This is one of the writer's own threads. It cannot wait for itself, and it is still using the
+     * writer and the store. */
     *writer = NULL;
     pthread_mutex_lock(&writers_lock);
     self->is_detached = true;
     self->detached_until_ns = end_of(timeout_ns);
+    pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&writers_lock);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes entries to a store on a separate thread, so that threads that build do not wait for a
- * disk. Also keeps the counters of this process. The process can end at any moment. Entries that
- * are not written yet are then lost, but no entry is written in part.
+ * Writes entries to a store on separate threads, so that threads that build do not wait for a disk
+ * or a server. Each tier of a chain has its own queue and its own thread, so a tier that is slow
+ * delays no other tier. Also keeps the counters of this process. The process can end at any moment.
+ * Entries that are not written yet are then lost, but no entry is written in part.
  */
 #pragma once
 
@@ -22,11 +23,11 @@ typedef struct kilni_writer kilni_writer;
  * writer while it holds a lock that its own fork handlers take. */
 void kilni_writer_watch_forks(void);
 
-/* Creates a writer, without starting its thread.
+/* Creates a writer, without starting its threads.
  *
  * @store             borrowed until kilni_writer_free; NULL: only the statistics file is written
- * @max_queued_bytes  the maximum total size of the entries that wait or are being written. If there
- *                    are no such entries, an entry of any size is accepted
+ * @max_queued_bytes  the maximum total size of the entries that wait for one tier or are being
+ *                    written to it. If there are no such entries, an entry of any size is accepted
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
                              kilni_writer **ret_writer);
@@ -47,26 +48,29 @@ kiln_status kilni_writer_set_record_file(kilni_writer *writer, const char *path)
  * takes to write most entries. Must be called before the first put. */
 void kilni_writer_spare_thread(kilni_writer *writer);
 
-/* Queues an entry, and starts the thread if it is not running. If kilni_writer_spare_thread was
- * called, this function might instead write the entry before it returns. It retains the entry,
- * allocates memory once and copies nothing. The lease of the entry's builder is queued with the
- * entry, and released after the entry was written or dropped.
+/* Queues an entry for each tier that gets new entries, and starts their threads if they are not
+ * running. If kilni_writer_spare_thread was called, this function might instead write the entry
+ * before it returns. It retains the entry, allocates memory once and copies nothing. If a tier's
+ * queue is full, that tier does not get the entry. The lease of the entry's builder is queued with
+ * the entry. Its parts are released as the tiers store the entry (kilni_lease_note_stored), and the
+ * rest after the entry was written or dropped in all tiers. An entry that no tier has stored counts
+ * as dropped.
  *
  * @lease  can be NULL or point to NULL; the pointer to which it points is set to NULL in any case
- * Returns KILN_OK; KILN_E_FULL or KILN_E_NO_MEMORY: the entry is dropped and counted, and the lease
- * released. */
+ * Returns KILN_OK; KILN_E_FULL, KILN_E_NO_MEMORY or KILN_E_READONLY: no tier gets the entry, so it
+ * is counted, and the lease released. */
 kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln_lease **lease);
 
-/* Queues a call of kilni_store_fill. If the queue is full or memory runs out, the call is not made,
- * which does no harm and is not counted. If puts do not queue their entries
- * (kilni_writer_spare_thread), the call is made by the next put or drain.
+/* Queues each tier's part of kilni_store_fill. If a tier's queue is full or memory runs out, that
+ * part is not done, which does no harm and is not counted. If puts do not queue their entries
+ * (kilni_writer_spare_thread), the parts are done by the next put or drain.
  *
  * @fill   the value that kilni_store_find returned with @entry for @key; 0: there is nothing to do
  */
 void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
                        const kiln_entry *entry);
 
-/* Adds @delta to the counters. If the thread is running, it soon adds the counters to the totals.
+/* Adds @delta to the counters. If a thread is running, it soon adds the counters to the totals.
  * Otherwise the next drain does. The caller must not add what the store or this writer already
  * counts: puts, evicted entries, entries that this writer dropped, and damaged entries that
  * kiln_store_get reported. */
@@ -83,19 +87,20 @@ void kilni_writer_note(kilni_writer *writer, const kiln_journal_event *event);
 /* Returns the mean duration of the builds that were counted; 0: no build was counted. */
 uint64_t kilni_writer_mean_build_ns(const kilni_writer *writer);
 
-/* Waits until everything that was queued has been written and counted. If the writer has no thread,
- * the caller does this work, and a write that has begun can exceed the timeout. Returns KILN_OK;
- * KILN_TIMEOUT. */
+/* Waits until everything that was queued for any tier has been written and counted. If the writer
+ * has no thread, the caller does this work, and a write that has begun can exceed the timeout.
+ * Returns KILN_OK; KILN_TIMEOUT. */
 kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns);
 
 /* Drains the writer. Drops and counts the entries that are still queued after the timeout. Then
- * ends the thread, frees the writer and sets the pointer to NULL. Accepts NULL and a pointer to
- * NULL. Waits until the entry that is being written is complete, so if the store blocks, the call
- * can take longer than the timeout. Must not be called by the writer's own thread. */
+ * ends the threads, frees the writer and sets the pointer to NULL. Accepts NULL and a pointer to
+ * NULL. Waits until the entries that are being written are complete, so if a tier blocks, the call
+ * can take longer than the timeout. Must not be called by one of the writer's own threads. */
 void kilni_writer_free(kilni_writer **writer, uint64_t timeout_ns);
 
 /* Does the same as kilni_writer_free, and then closes the store. Unlike kilni_writer_free, this
- * function can be called on the writer's own thread, from a log callback of the store. There it
- * returns immediately. Afterwards the thread writes what is queued, until the timeout has passed.
- * Then it closes the store and ends. The caller must not use the writer or the store afterwards. */
+ * function can be called on one of the writer's own threads, from a log callback of the store.
+ * There it returns immediately. Afterwards the threads write what is queued, until the timeout has
+ * passed. Then the last one closes the store. The caller must not use the writer or the store
+ * afterwards. */
 void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns);

@@ -81,32 +81,116 @@ static bool is_filled(const kilni_tier *tier, const kilni_tier *source)
            (!source || !kilni_tier_signs(tier) || kilni_tier_is_authenticated(source));
 }
 
-/* Offers an entry to the first @count tiers, and puts it into those that accept it. Returns
- * KILN_OK: a tier has stored it; KILN_EXISTS: no tier has stored it, and one has the entry in a
- * newer format. Otherwise returns the failure of the first tier that was asked, or KILN_E_IO if no
- * tier was asked.
- *
- * @source  the tier in which the entry was found; NULL: the entry is new */
-static kiln_status put_into(kilni_chain *chain, size_t count, const kilni_tier *source,
-                            const kiln_entry *entry)
+/* Puts an entry into a tier. Returns KILN_MISS if the tier must be skipped now; else as
+ * kiln_store_put. */
+static kiln_status put_into(kilni_chain *chain, kilni_tier *tier, const kiln_entry *entry)
 {
+    kiln_store *store = kilni_tier_use(tier);
+    if (!store) {
+        return KILN_MISS;
+    }
+    const kiln_status status = kilni_tier_note(tier, kiln_store_put(store, entry));
+    kilni_tier_counts_note_put(&tier->counts, status);
+    take_counts(chain, store);
+    return status;
+}
+
+/* Puts an entry of a lower tier into a tier. The entry is put in the form that a directory stores:
+ * uncompressed and with the whole key. */
+static kiln_status copy_into(kilni_chain *chain, kilni_tier *tier, const kiln_key *key,
+                             const kiln_entry *entry)
+{
+    kiln_entry *plain = NULL;
+    kiln_status status = kilni_entry_make_plain(entry, key, &plain);
+    if (status == KILN_OK) {
+        status = put_into(chain, tier, plain);
+        kiln_entry_release(&plain);
+    }
+    return status;
+}
+
+/* Flags that say what a fill must do. The lower bits are the number of the tier that had the entry.
+ * FILL_REPORTS: that tier and all tiers below it are told that the entry was used. The lower tiers
+ * might also have the entry, and do not learn of the use in any other way. */
+enum { FILL_COPIES = KILNI_CHAIN_MAX_TIERS, FILL_REPORTS = 2 * KILNI_CHAIN_MAX_TIERS };
+_Static_assert((FILL_COPIES & (FILL_COPIES - 1)) == 0, "it is a single bit");
+
+/* Returns true if a fill does not copy the entry to this tier, but may tell the tier of the use. */
+static bool is_told(size_t tier, size_t fill)
+{
+    return fill > 0 && tier >= fill % KILNI_CHAIN_MAX_TIERS;
+}
+
+/* Returns the store of a tier that has to be told when an entry was used; NULL: there is none. */
+static kiln_store *told_store(kilni_tier *tier)
+{
+    kiln_store *store = kilni_tier_is_written(tier) ? kilni_tier_peek(tier) : NULL;
+    return store && store->ops->fill ? store : NULL;
+}
+
+static size_t chain_tier_count(const kiln_store *store)
+{
+    return ((const kilni_chain *)store)->count;
+}
+
+static kilni_tier_task chain_tier_task(kiln_store *store, size_t number, size_t fill,
+                                       const kiln_key *key)
+{
+    kilni_chain *chain = chain_of(store);
+    kilni_tier *tier = &chain->tiers[number];
+    if (is_told(number, fill)) {
+        return (fill & FILL_REPORTS) && told_store(tier) ? KILNI_TIER_TASK_ALWAYS
+                                                         : KILNI_TIER_TASK_NONE;
+    }
+    const kilni_tier *source = fill > 0 ? &chain->tiers[fill % KILNI_CHAIN_MAX_TIERS] : NULL;
+    if ((fill > 0 && !(fill & FILL_COPIES)) || !is_filled(tier, source)) {
+        return KILNI_TIER_TASK_NONE;
+    }
     /* A capture request is served only once, so one tier is enough. */
-    const bool once = kilni_store_is_request(kiln_entry_key(entry));
+    return tier->where.options.write == KILNI_WRITE_FIRST || kilni_store_is_request(key)
+               ? KILNI_TIER_TASK_IF_NOT_STORED
+               : KILNI_TIER_TASK_ALWAYS;
+}
+
+static kiln_status chain_write_to_tier(kiln_store *store, size_t number, size_t fill,
+                                       const kiln_key *key, const kiln_entry *entry)
+{
+    kilni_chain *chain = chain_of(store);
+    kilni_tier *tier = &chain->tiers[number];
+    if (is_told(number, fill)) {
+        kiln_store *told = told_store(tier);
+        if (told) {
+            kilni_store_fill(told, 1, key, entry);
+        }
+        return KILN_OK;
+    }
+    if (fill > 0) {
+        return copy_into(chain, tier, key, entry);
+    }
+    pass_damage_down(chain);
+    return put_into(chain, tier, entry);
+}
+
+/* Does all tiers' parts of a put or a fill, one after the other. Returns KILN_OK: a tier has done
+ * its part; KILN_EXISTS: no tier has stored the entry, and one has the entry in a newer format.
+ * Otherwise returns the failure of the first tier that was asked, or KILN_E_IO if no tier was
+ * asked.
+ */
+static kiln_status write_to_tiers(kiln_store *store, size_t fill, const kiln_key *key,
+                                  const kiln_entry *entry)
+{
     kiln_status result = KILN_E_IO;
     bool was_asked = false;
-    for (size_t i = 0; i < count; i++) {
-        kilni_tier *tier = &chain->tiers[i];
-        bool first_only = once || tier->where.options.write == KILNI_WRITE_FIRST;
-        if (!is_filled(tier, source) || (first_only && result == KILN_OK)) {
+    for (size_t i = 0; i < chain_of(store)->count; i++) {
+        const kilni_tier_task task = chain_tier_task(store, i, fill, key);
+        if (task == KILNI_TIER_TASK_NONE ||
+            (task == KILNI_TIER_TASK_IF_NOT_STORED && result == KILN_OK)) {
             continue;
         }
-        kiln_store *store = kilni_tier_use(tier);
-        if (!store) {
+        const kiln_status status = chain_write_to_tier(store, i, fill, key, entry);
+        if (status == KILN_MISS) {
             continue;
         }
-        kiln_status status = kilni_tier_note(tier, kiln_store_put(store, entry));
-        kilni_tier_counts_note_put(&tier->counts, status);
-        take_counts(chain, store);
         if (!was_asked || status == KILN_OK || (status == KILN_EXISTS && result != KILN_OK)) {
             result = status;
         }
@@ -117,61 +201,17 @@ static kiln_status put_into(kilni_chain *chain, size_t count, const kilni_tier *
 
 static kiln_status chain_put(kiln_store *store, const kiln_entry *entry)
 {
-    kilni_chain *chain = chain_of(store);
-    pass_damage_down(chain);
-    return put_into(chain, chain->count, NULL, entry);
+    return write_to_tiers(store, 0, kiln_entry_key(entry), entry);
 }
-
-static bool is_any_filled(const kilni_chain *chain, size_t from)
-{
-    for (size_t i = 0; i < from; i++) {
-        if (is_filled(&chain->tiers[i], &chain->tiers[from])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Puts an entry of tier @from into the tiers above. The entry is put in the form that a directory
- * stores: uncompressed and with the whole key. A failure does no harm. */
-static void copy_upward(kilni_chain *chain, size_t from, const kiln_key *key,
-                        const kiln_entry *entry)
-{
-    kiln_entry *plain = NULL;
-    if (kilni_entry_make_plain(entry, key, &plain) == KILN_OK) {
-        put_into(chain, from, &chain->tiers[from], plain);
-        kiln_entry_release(&plain);
-    }
-}
-
-/* Tells tier @from, and all tiers below it, that an entry was used. The lower tiers might also have
- * the entry, and do not learn of the use in any other way. */
-static void report_use(kilni_chain *chain, size_t from, const kiln_key *key,
-                       const kiln_entry *entry)
-{
-    for (size_t i = from; i < chain->count; i++) {
-        kilni_tier *tier = &chain->tiers[i];
-        kiln_store *told = kilni_tier_is_written(tier) ? kilni_tier_peek(tier) : NULL;
-        if (told) {
-            kilni_store_fill(told, 1, key, entry);
-        }
-    }
-}
-
-/* Flags that say what a fill must do. The lower bits are the number of the tier that had the entry.
- */
-enum { FILL_COPIES = KILNI_CHAIN_MAX_TIERS, FILL_REPORTS = 2 * KILNI_CHAIN_MAX_TIERS };
-_Static_assert((FILL_COPIES & (FILL_COPIES - 1)) == 0, "it is a single bit");
 
 static void chain_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry)
 {
-    const size_t from = fill % KILNI_CHAIN_MAX_TIERS;
-    if (fill & FILL_COPIES) {
-        copy_upward(chain_of(store), from, key, entry);
-    }
-    if (fill & FILL_REPORTS) {
-        report_use(chain_of(store), from, key, entry);
-    }
+    write_to_tiers(store, fill, key, entry);
+}
+
+static void chain_note_drop(kiln_store *store, size_t tier)
+{
+    kilni_tier_counts_note_drop(&chain_of(store)->tiers[tier].counts);
 }
 
 /* ---- looking up ---- */
@@ -196,6 +236,16 @@ static kiln_status find_in(kilni_tier *tier, kiln_store *store, const kiln_key *
     kilni_tier_counts_note_get(&tier->counts, status, bytes,
                                is_measured ? kilni_clock_ns() - start_ns : 0);
     return kilni_tier_note(tier, status);
+}
+
+static bool is_any_filled(const kilni_chain *chain, size_t from)
+{
+    for (size_t i = 0; i < from; i++) {
+        if (is_filled(&chain->tiers[i], &chain->tiers[from])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Returns the value to pass to chain_fill after a hit in tier @from; 0: there is nothing to do. */
@@ -453,14 +503,10 @@ static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
 
 /* ---- the uses of devices, which the servers keep ---- */
 
-static void chain_note_device(kiln_store *store, const kiln_entry *used)
+static void chain_note_device(kiln_store *store, size_t number, const kiln_entry *used)
 {
-    kilni_chain *chain = chain_of(store);
-    for (size_t i = 0; i < chain->count; i++) {
-        kilni_tier *tier = &chain->tiers[i];
-        kiln_store *told = kilni_tier_is_written(tier) ? kilni_tier_peek(tier) : NULL;
-        kilni_store_note_device(told, used);
-    }
+    kilni_tier *tier = &chain_of(store)->tiers[number];
+    kilni_store_note_device(kilni_tier_is_written(tier) ? kilni_tier_peek(tier) : NULL, 0, used);
 }
 
 /* A failure takes precedence over a miss, because the server that failed may know of a use. A use
@@ -563,6 +609,11 @@ static const kilni_store_ops chain_ops = {
     .journal_append = chain_journal_append,
     .journal_read = chain_journal_read,
     .each_tier = kilni_chain_each_tier,
+    .tier_count = chain_tier_count,
+    .tier_task = chain_tier_task,
+    .write_to_tier = chain_write_to_tier,
+    .note_drop = chain_note_drop,
+    .lease_note_stored = kilni_chain_lease_note_stored,
 };
 
 /* Copies the path of the key file, because the tier can be opened after the caller has freed the

@@ -59,4 +59,5 @@ void kilni_chain_save_counts(kilni_chain *chain);
  * lease is shared. Parameters and statuses are those of kilni_store_lease. */
 kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t build_ns,
                               uint64_t wait_ns, kiln_lease **ret_lease);
+void kilni_chain_lease_note_stored(kiln_lease *lease, size_t tier);
 void kilni_chain_lease_release(kiln_lease *lease);

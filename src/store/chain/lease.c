@@ -5,8 +5,11 @@
 #include "store/chain/chain.h"
 
 typedef struct chain_lease {
-    kiln_lease lease;            /* first: a chain_lease is a kiln_lease */
-    kiln_lease *machine, *fleet; /* NULL: no tier granted it */
+    kiln_lease lease; /* first: a chain_lease is a kiln_lease */
+    const kilni_chain *chain;
+    /* NULL: no tier granted it, or it was released. The thread that exchanges it for NULL
+     * releases it. Both accesses are in acquire-release order. */
+    _Atomic(kiln_lease *) machine, fleet;
 } chain_lease;
 
 /* What the caller of kilni_chain_lease asks for. */
@@ -64,20 +67,24 @@ static kiln_status take(kilni_chain *chain, const wanted_lease *wanted, uint64_t
                         chain_lease *lease)
 {
     const uint64_t start_ns = kilni_clock_ns();
-    kiln_status machine = ask_tiers(chain, false, wanted, 0, &lease->machine);
+    kiln_lease *granted = NULL;
+    kiln_status machine = ask_tiers(chain, false, wanted, 0, &granted);
     if (machine == KILN_BUSY && wait_ns > 0) {
-        machine = ask_tiers(chain, false, wanted, wait_ns, &lease->machine);
+        machine = ask_tiers(chain, false, wanted, wait_ns, &granted);
         lease->lease.is_shared = machine == KILN_OK && is_server_needless(chain, wanted->key);
     }
+    atomic_init(&lease->machine, granted);
     if (machine == KILN_BUSY || machine == KILN_E_NO_MEMORY || lease->lease.is_shared) {
         return machine;
     }
     const uint64_t waited_ns = kilni_clock_ns() - start_ns;
     const uint64_t left_ns = waited_ns < wait_ns ? wait_ns - waited_ns : 0;
-    const kiln_status fleet = ask_tiers(chain, true, wanted, left_ns, &lease->fleet);
+    granted = NULL;
+    const kiln_status fleet = ask_tiers(chain, true, wanted, left_ns, &granted);
     if (fleet == KILN_OK) {
-        lease->lease.missed_in = lease->fleet->missed_in;
-        lease->lease.is_shared = lease->fleet->is_shared;
+        lease->lease.missed_in = granted->missed_in;
+        lease->lease.is_shared = granted->is_shared;
+        atomic_init(&lease->fleet, granted);
     }
     return fleet == KILN_BUSY || fleet == KILN_E_NO_MEMORY || fleet == KILN_OK ? fleet : machine;
 }
@@ -103,6 +110,7 @@ kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t b
         return KILN_E_NO_MEMORY;
     }
     lease->lease.ops = store->ops;
+    lease->chain = (const kilni_chain *)store;
     const kiln_status status = take((kilni_chain *)store, &wanted, wait_ns, lease);
     forget_misses((kilni_chain *)store, key);
     if (status != KILN_OK) {
@@ -113,10 +121,25 @@ kiln_status kilni_chain_lease(kiln_store *store, const kiln_key *key, uint64_t b
     return KILN_OK;
 }
 
+static void release_part(_Atomic(kiln_lease *) *part)
+{
+    kiln_lease *released = atomic_exchange_explicit(part, NULL, memory_order_acq_rel);
+    kiln_lease_release(&released);
+}
+
+/* The processes of this machine find an entry in any tier of this machine, and the other machines
+ * find it on any server. */
+void kilni_chain_lease_note_stored(kiln_lease *lease, size_t tier)
+{
+    chain_lease *held = (chain_lease *)lease;
+    const bool is_server = kilni_tier_capabilities(&held->chain->tiers[tier]) & KILNI_STORE_SENDS;
+    release_part(is_server ? &held->fleet : &held->machine);
+}
+
 void kilni_chain_lease_release(kiln_lease *lease)
 {
     chain_lease *released = (chain_lease *)lease;
-    kiln_lease_release(&released->fleet);
-    kiln_lease_release(&released->machine);
+    release_part(&released->fleet);
+    release_part(&released->machine);
     free(released);
 }

@@ -50,6 +50,7 @@ static kiln_tier_info info_of(kilni_tier *tier, const char *folder)
         .puts = values[KILNI_TIER_PUTS],
         .damaged = values[KILNI_TIER_DAMAGED],
         .faults = values[KILNI_TIER_FAULTS],
+        .dropped = values[KILNI_TIER_DROPPED],
         .latency_ns = kilni_tier_counts_latency(values),
     };
     info.outage = kilni_tier_outage(tier, &info.retry_ns);

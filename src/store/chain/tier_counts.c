@@ -75,6 +75,11 @@ void kilni_tier_counts_note_put(kilni_tier_counts *counts, kiln_status status)
     kilni_tier_counts_note_fault(counts, status);
 }
 
+void kilni_tier_counts_note_drop(kilni_tier_counts *counts)
+{
+    add(counts, KILNI_TIER_DROPPED, 1);
+}
+
 /* ---- the file ---- */
 
 /* Sets @path to the path of a tier's file. Returns false if the path is too long. */
@@ -89,8 +94,8 @@ static bool path_of(const char *folder, const char *identity, char path[PATH_MAX
 static uint64_t durations_in(const uint64_t values[KILNI_TIER_COUNTERS])
 {
     uint64_t sum = 0;
-    for (unsigned i = KILNI_TIER_DURATIONS; i < KILNI_TIER_COUNTERS; i++) {
-        sum += values[i];
+    for (unsigned i = 0; i < KILNI_TIER_DURATION_CLASSES; i++) {
+        sum += values[KILNI_TIER_DURATIONS + i];
     }
     return sum;
 }
@@ -105,8 +110,8 @@ static void add_all(void *user, kilni_counters *counters)
         counters->values[i] += values[i];
     }
     while (durations_in(counters->values) > DURATIONS_MAX) {
-        for (unsigned i = KILNI_TIER_DURATIONS; i < KILNI_TIER_COUNTERS; i++) {
-            counters->values[i] /= 2;
+        for (unsigned i = 0; i < KILNI_TIER_DURATION_CLASSES; i++) {
+            counters->values[KILNI_TIER_DURATIONS + i] /= 2;
         }
     }
 }

@@ -10,8 +10,9 @@
 
 #include <kiln/status.h>
 
-/* The counters, in the order in which the file contains them. Each of the last counters is the
- * number of look-ups in a class of durations. The classes begin at 2, 3, 4, 6, 8, 12, 16, … us. */
+/* The counters, in the order in which the file contains them. Each counter from
+ * KILNI_TIER_DURATIONS on is the number of look-ups in a class of durations. The classes begin at
+ * 2, 3, 4, 6, 8, 12, 16, … us. */
 enum {
     KILNI_TIER_HITS,
     KILNI_TIER_MISSES,
@@ -21,7 +22,9 @@ enum {
     KILNI_TIER_READ_BYTES, /* the size of the found entries, as the tier stores them */
     KILNI_TIER_DURATIONS,
     KILNI_TIER_DURATION_CLASSES = 48,
-    KILNI_TIER_COUNTERS = KILNI_TIER_DURATIONS + KILNI_TIER_DURATION_CLASSES
+    KILNI_TIER_DROPPED =
+        KILNI_TIER_DURATIONS + KILNI_TIER_DURATION_CLASSES, /* entries that were not put */
+    KILNI_TIER_COUNTERS
 };
 
 /* What this process has counted since it last saved the counts. A zeroed struct is empty. Nothing
@@ -41,6 +44,9 @@ void kilni_tier_counts_note_get(kilni_tier_counts *counts, kiln_status status, u
 
 /* Counts a put. */
 void kilni_tier_counts_note_put(kilni_tier_counts *counts, kiln_status status);
+
+/* Counts an entry that was not put because too many others waited, or the time was over. */
+void kilni_tier_counts_note_drop(kilni_tier_counts *counts);
 
 /* Counts a failed call of any kind if it failed because the tier could not be used. */
 void kilni_tier_counts_note_fault(kilni_tier_counts *counts, kiln_status status);

@@ -377,8 +377,9 @@ static kiln_status put_device_use(remote_store *self, const char *device)
     return status;
 }
 
-static void remote_note_device(kiln_store *store, const kiln_entry *used)
+static void remote_note_device(kiln_store *store, size_t tier, const kiln_entry *used)
 {
+    (void)tier;
     remote_store *self = remote_of(store);
     const char *device = kiln_entry_provenance(used).device;
     const kiln_digest digest = digest_of_device(device);

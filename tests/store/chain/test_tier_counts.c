@@ -81,6 +81,7 @@ static void test_counts_add_up(void **state)
         kilni_tier_counts_note_put(&counts, KILN_E_TOO_LARGE);
         kilni_tier_counts_note_fault(&counts, KILN_E_IO);
         kilni_tier_counts_note_fault(&counts, KILN_BUSY);
+        kilni_tier_counts_note_drop(&counts);
         kilni_tier_counts_save(&counts, scratch, "a");
         kilni_tier_counts_save(&counts, scratch, "a");
         kilni_tier_counts_read(scratch, "a", values);
@@ -90,6 +91,7 @@ static void test_counts_add_up(void **state)
         assert_int_equal(values[KILNI_TIER_DAMAGED], 2 * i);
         assert_int_equal(values[KILNI_TIER_FAULTS], 3 * i);
         assert_int_equal(values[KILNI_TIER_PUTS], i);
+        assert_int_equal(values[KILNI_TIER_DROPPED], i);
         assert_in_range(kilni_tier_counts_latency(values), 3750, 6250);
     }
     kilni_tier_counts_read(scratch, "b", values);

@@ -129,6 +129,33 @@ static void test_a_lease_tells_of_a_miss(void **state)
     kiln_store_close(&machine);
 }
 
+/* A chain's lease has a part for the machine and one for the fleet. Each part ends when a tier has
+ * stored the entry, or with the lease. */
+static void test_each_part_of_a_lease_ends_by_itself(void **state)
+{
+    (void)state;
+    kiln_store *machine = open_machine(0);
+    char path[SCRATCH_PATH_SIZE];
+    snprintf(path, sizeof path, "%s/machine-0", scratch);
+    kiln_store *directory = open_at(path);
+    for (unsigned stored_in = 0; stored_in < 2; stored_in++) {
+        kiln_lease *lease = NULL, *of_machine = NULL;
+        assert_int_equal(take(machine, 1, LONG_NS, &lease), KILN_OK);
+        for (int i = 0; i < 2; i++) { /* the second call finds nothing to release */
+            kilni_lease_note_stored(lease, stored_in);
+        }
+        assert_string_equal(say("EXISTS", lease_of(1)), stored_in == 0 ? ":1\r\n" : ":0\r\n");
+        assert_int_equal(take(directory, 1, 0, &of_machine), stored_in == 0 ? KILN_OK : KILN_BUSY);
+        kiln_lease_release(&of_machine);
+        kiln_lease_release(&lease);
+        assert_string_equal(say("EXISTS", lease_of(1)), ":0\r\n");
+        assert_int_equal(take(directory, 1, 0, &of_machine), KILN_OK);
+        kiln_lease_release(&of_machine);
+    }
+    kiln_store_close(&directory);
+    kiln_store_close(&machine);
+}
+
 /* The server has forgotten a lease, which a different holder has taken since. */
 static void test_a_lost_lease_does_not_release_its_successor(void **state)
 {
@@ -234,6 +261,8 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_holder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_lease_tells_of_a_miss, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_part_of_a_lease_ends_by_itself, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_a_lost_lease_does_not_release_its_successor, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_stores_without_leases, set_up, tear_down),

@@ -263,8 +263,8 @@ static void write_tiers(FILE *file, const json_t *tiers)
     }
     begin_table(file, "Tiers",
                 "<th>tier</th><th class=\"n\">hits</th><th class=\"n\">misses</th>"
-                "<th class=\"n\">puts</th><th class=\"n\">faults</th><th class=\"n\">latency</th>"
-                "<th>state</th>");
+                "<th class=\"n\">puts</th><th class=\"n\">dropped</th>"
+                "<th class=\"n\">faults</th><th class=\"n\">latency</th><th>state</th>");
     size_t i;
     json_t *tier;
     json_array_foreach(tiers, i, tier)
@@ -275,6 +275,7 @@ static void write_tiers(FILE *file, const json_t *tiers)
         write_number_cell(file, number(tier, "hits"));
         write_number_cell(file, number(tier, "misses"));
         write_number_cell(file, number(tier, "puts"));
+        write_number_cell(file, number(tier, "dropped"));
         write_number_cell(file, number(tier, "faults"));
         if (number(tier, "latency_ns") > 0) {
             write_duration_cell(file, number(tier, "latency_ns"));

@@ -136,6 +136,7 @@ static void write_tiers(FILE *file, const json_t *tiers)
     write_tier_counter(file, "tier_hits_total", "hits", "look-ups that the tier had", tiers);
     write_tier_counter(file, "tier_misses_total", "misses", "look-ups that it did not have", tiers);
     write_tier_counter(file, "tier_puts_total", "puts", "entries written to the tier", tiers);
+    write_tier_counter(file, "tier_dropped_total", "dropped", "entries that were not put", tiers);
     write_tier_counter(file, "tier_damaged_total", "damaged", "damaged or untrusted entries",
                        tiers);
     write_tier_counter(file, "tier_faults_total", "faults", "calls that failed", tiers);

@@ -18,6 +18,7 @@ static void add_tier(void *user, const kiln_tier_info *info)
     json_add(object, "misses", json_number(info->misses));
     json_add(object, "read_bytes", json_number(info->read_bytes));
     json_add(object, "puts", json_number(info->puts));
+    json_add(object, "dropped", json_number(info->dropped));
     json_add(object, "damaged", json_number(info->damaged));
     json_add(object, "faults", json_number(info->faults));
     json_add(object, "latency_ns",
@@ -61,7 +62,8 @@ static uint64_t number(const json_t *tier, const char *name)
 
 static void print_tier(struct table *table, const json_t *tier)
 {
-    static const char *const counters[] = {"hits", "misses", "puts", "damaged", "faults"};
+    static const char *const counters[] = {"hits",    "misses",  "puts",
+                                           "dropped", "damaged", "faults"};
     enum { COUNTERS = sizeof counters / sizeof counters[0] };
     char text[UNIT_TEXT_SIZE];
     struct table_row *row = table_add_row(table);
@@ -83,8 +85,8 @@ static void print_tier(struct table *table, const json_t *tier)
 void tiers_print(const json_t *tiers)
 {
     struct table *table = table_new();
-    static const char *const numbers[] = {"HITS",   "MISSES", "PUTS",   "DAMAGED",
-                                          "FAULTS", "READ",   "LATENCY"};
+    static const char *const numbers[] = {"HITS",    "MISSES", "PUTS", "DROPPED",
+                                          "DAMAGED", "FAULTS", "READ", "LATENCY"};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         table_add_column(table, numbers[i], COLUMN_NUMBER);
     }
