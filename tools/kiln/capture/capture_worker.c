@@ -154,6 +154,7 @@ static capture_result result_of(int wait_status, const struct rusage *used)
 static void pass_on_settings(capture_variables *variables)
 {
     static const char *const passed_on[] = {"KILN_MAX_SIZE",
+                                            "KILN_STATS",
                                             "KILN_SIGNING_KEY_FILE",
                                             "KILN_KEY_FILE",
                                             "KILN_HTTP_TOKEN_FILE",
@@ -272,6 +273,16 @@ static int answer_of(kiln_status status)
     }
 }
 
+/* Counts a result for which there was no room. Its request stays. */
+static void count_dropped(kiln_store *store, const kiln_config *config)
+{
+    const kiln_stats dropped = {.dropped = 1};
+    kiln_store_add_stats(store, &dropped);
+    if (config->stats != NULL) {
+        kiln_stats_add_to_file(config->stats, &dropped);
+    }
+}
+
 static kiln_status serve(kiln_store *store, kiln_error *error)
 {
     kiln_config *config = NULL;
@@ -281,6 +292,9 @@ static kiln_status serve(kiln_store *store, kiln_error *error)
     is_preparing = false;
     if (status == KILN_OK) {
         status = kiln_opencl_serve_request(store, request, config->key_variables, error);
+    }
+    if (status == KILN_E_FULL) {
+        count_dropped(store, config);
     }
     kiln_config_free(&config);
     kiln_entry_release(&request);

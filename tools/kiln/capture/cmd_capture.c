@@ -215,8 +215,10 @@ static void print_work(const capture_work *work, bool json)
         puts("no builds are waiting to be captured");
         return;
     }
-    printf("%" PRIu64 " captured, %" PRIu64 " dropped, %" PRIu64 " failed, %" PRIu64 " expired\n",
-           work->served, work->dropped, work->failed, work->expired);
+    owned char *left =
+        work->left == 0 ? must(strdup("")) : text_of(", %" PRIu64 " left", work->left);
+    printf("%" PRIu64 " captured, %" PRIu64 " dropped, %" PRIu64 " failed, %" PRIu64 " expired%s\n",
+           work->served, work->dropped, work->failed, work->expired, left);
 }
 
 /* Trims the store to its limit. This also removes temporary files of writers that exited before

@@ -87,16 +87,18 @@ static void print_line(const counter_values *counters)
     char bytes[UNIT_TEXT_SIZE];
     owned char *failed =
         stats->failures == 0 ? must(strdup("")) : text_of(", %" PRIu64 " failed", stats->failures);
+    owned char *dropped = stats->dropped == 0 ? must(strdup(""))
+                                              : text_of(", %" PRIu64 " not stored", stats->dropped);
     owned char *waiting = counters->requests == 0
                               ? must(strdup(""))
                               : text_of(", %" PRIu64 " waiting to be captured", counters->requests);
     complain("%" PRIu64 " %s (%" PRIu64 " from the store), %" PRIu64 " %s, %" PRIu64
-             " passed through, %s saved, %" PRIu64 " %s, %s%s%s",
+             " passed through, %s saved, %" PRIu64 " %s, %s%s%s%s",
              hits, noun_of(hits, "hit", "hits"), stats->hits_store, stats->builds,
              noun_of(stats->builds, "build", "builds"), stats->passed_through,
              format_duration(stats->saved_ns, saved), counters->entries,
              noun_of(counters->entries, "entry", "entries"), format_size(counters->bytes, bytes),
-             failed, waiting);
+             failed, dropped, waiting);
 }
 
 /* Prints what the counters alone do not say.
@@ -121,8 +123,9 @@ static void explain(const counter_values *counters, bool was_silent)
 
 static _Noreturn void start_capture(void)
 {
-    /* The tool itself must not run under layers or count as a part of the run. Signals end it. */
-    static const char *const own[] = {"OPENCL_LAYERS", "LD_AUDIT", "KILN_STATS", "KILN_TRACE"};
+    /* The tool itself must not run under layers or write to the trace of the run. Signals end it.
+     */
+    static const char *const own[] = {"OPENCL_LAYERS", "LD_AUDIT", "KILN_TRACE"};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         unsetenv(own[i]);
     }

@@ -9,10 +9,13 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../support"))
+from small_disk import SmallDisk
 from sycl_program import Run, builds_at_driver, environment, kiln_cache, sycl_cache
 
 HUNG_SECONDS = 100  # many times as long as the program takes without a cache
@@ -339,35 +342,6 @@ def read_only_empty(trial):
 
 
 # ---- full disks ----
-
-
-class SmallDisk:
-    """A disk of a few KiB, which only commands with its prefix can access."""
-
-    SCRIPT = 'mount -t tmpfs -o "size=$1k,mode=0700" none "$2" && echo mounted && exec cat'
-
-    def __init__(self, folder, kib):
-        self.folder = folder
-        self.holder = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", self.SCRIPT, "sh", str(kib), folder],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        self.is_mounted = self.holder.stdout.readline() == "mounted\n"
-        self.prefix = ("nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", "--")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *failure):
-        self.holder.communicate()
-
-    def grow(self):
-        command = ("mount", "-o", "remount,size=100m", self.folder)
-        subprocess.run([*self.prefix, *command], check=True)
-
-
-def can_mount():
-    with tempfile.TemporaryDirectory() as folder, SmallDisk(folder, 100) as disk:
-        return disk.is_mounted
 
 
 def full_disk(trial):

@@ -16,6 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 import faults
+import small_disk
 import sycl_program
 from sycl_program import (
     builds_at_driver, environment, kiln_cache, run, run_together, sycl_cache)
@@ -229,7 +230,7 @@ class SyclTest(unittest.TestCase):
         self.assert_survives(faults.read_only_empty, 1)
 
     def test_full_disks(self):
-        if not faults.can_mount():
+        if not small_disk.can_mount():
             self.skipTest("no disk can be mounted here")
         self.assert_survives(faults.full_disk, 1)
 

@@ -17,6 +17,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../support"))
+import small_disk
+
 KILN, LAYER, APP, EXITING_LOADER = (os.path.abspath(path) for path in sys.argv[1:5])
 
 # The longest wait for something that must happen.
@@ -101,9 +104,9 @@ class CaptureTest(unittest.TestCase):
         self.assertEqual((process.returncode, stderr), (status, ""))
         return stdout.splitlines()
 
-    def kiln(self, *arguments, **settings):
+    def kiln(self, *arguments, prefix=(), **settings):
         return subprocess.run(
-            [KILN, *arguments], env=self.settings(settings), cwd=self.scratch, text=True,
+            [*prefix, KILN, *arguments], env=self.settings(settings), cwd=self.scratch, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             timeout=PATIENCE_SECONDS)
 
@@ -438,6 +441,27 @@ class ByHand(CaptureTest):
         self.assert_captured()
         self.assertEqual(self.kinds(), {"program": 2})
         self.assert_warm(["6"], "1.cl")
+
+    def test_no_room_for_results(self):
+        """A result that could not be stored is counted, and its request stays."""
+        if not small_disk.can_mount():
+            self.skipTest("no disk can be mounted here")
+        self.environment.pop("OPENCL_LAYERS")
+
+        def counted(prefix):
+            return json.loads(self.kiln("stats", "--json", prefix=prefix).stdout)
+
+        with small_disk.SmallDisk(self.folder("cache"), 40) as disk:
+            source = os.path.join(self.scratch, "a.cl")
+            done = self.kiln("run", "--wait", APP, source, "return", prefix=disk.prefix)
+            self.assertEqual((done.returncode, done.stdout), (0, "5\n"), done.stderr)
+            self.assertIn(", 1 not stored, 1 waiting to be captured\n", done.stderr)
+            self.assertEqual((counted(disk.prefix)["dropped"], counted(disk.prefix)["requests"]),
+                             (1, 1))
+            done = self.kiln("capture", prefix=disk.prefix)
+            self.assertEqual((done.returncode, done.stdout.splitlines()[-1]),
+                             (4, "0 captured, 0 dropped, 0 failed, 0 expired, 1 left"))
+            self.assertEqual(counted(disk.prefix)["dropped"], 2)
 
     def test_signed(self):
         """Requests and entries are signed, and a request of a program without the key is
