@@ -124,6 +124,42 @@ class Doctor(cli.CliTest):
             self.assertEqual(self.report()["directory"]["state"], "used")
             del self.environment["KILN_READONLY"]
 
+    def test_a_chain_before_its_first_use(self):
+        """Programs create the directories of a chain, so a chain of new directories can be used."""
+        new, other = self.cache + "/deep", self.cache + "-2"
+        pack = f"pack:{self.scratch}/missing.kpack"
+        for location, wrong in ((f"{new}|{other}", []), (f"{pack}|{new}", ["missing.kpack"])):
+            self.environment["KILN_DIR"] = location
+            report = self.report()
+            self.assertEqual(report["directory"]["state"], "will be created")
+            self.assertEqual(len(report["problems"]), len(wrong), report["problems"])
+            for text in wrong:
+                self.assertIn(text, report["problems"][0])
+        self.environment["KILN_READONLY"] = "1"
+        self.assertEqual(self.report()["directory"]["state"], "not used")
+        del self.environment["KILN_READONLY"]
+        os.mkdir(other, mode=0o700)
+        self.environment["KILN_DIR"] = f"{new}|{other}"
+        report = self.report()
+        self.assertEqual((report["directory"]["state"], report["problems"]), ("used", []))
+        self.assertEqual([(tier.get("state"), tier["outage"]) for tier in report["tiers"]],
+                         [("will be created", None), (None, None)])
+        text = self.kiln("doctor").stdout.decode()
+        self.assertRegex(text, rf"(?m)^tier +{new}, will be created$")
+        self.assertRegex(text, rf"(?m)^tier +{other}, used$")
+        self.assertFalse(os.path.exists(self.cache))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs another user")
+    def test_a_chain_whose_directory_cannot_be_created(self):
+        self.tool = self.in_reach_of_others()
+        self.user = NOBODY
+        parent = self.scratch + "/of-root"
+        os.mkdir(parent, mode=0o755)
+        self.environment["KILN_DIR"] = f"{parent}/below|pack:{parent}/missing.kpack"
+        report = self.report()
+        self.assertEqual(report["directory"]["state"], "not used")
+        self.assertIn(f"{parent}/below can't be created: Permission denied", report["problems"])
+
     def test_directory_below_a_file(self):
         with open(self.cache, "w"):
             pass

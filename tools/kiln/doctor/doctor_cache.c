@@ -32,17 +32,53 @@ static int error_of_making(const char *path)
     return error;
 }
 
-static const char *examine_missing(examination *doctor)
+static const char will_be_created[] = "will be created";
+
+/* Returns the state of a store that does not exist. */
+static const char *examine_missing(examination *doctor, const char *location)
 {
-    if (doctor->config->readonly || !is_plain_directory(doctor->directory)) {
+    if (doctor->config->readonly || !is_plain_directory(location)) {
         return "missing";
     }
-    int error = error_of_making(doctor->directory);
+    int error = error_of_making(location);
     if (error == 0) {
-        return "will be created";
+        return will_be_created;
     }
-    doctor_problem(doctor, "%s can't be created: %s", doctor->directory, strerror(error));
+    doctor_problem(doctor, "%s can't be created: %s", location, strerror(error));
     return "can't be created";
+}
+
+/* Examines the directories of a chain that do not exist. Returns true if a program would create one
+ * of them.
+ *
+ * @tiers  the state of each of these directories is added to its object; empty if the chain could
+ *         not be opened */
+static bool examine_missing_tiers(examination *doctor, json_t *tiers)
+{
+    bool is_any_created = false;
+    const char *others = doctor->directory;
+    for (size_t i = 0; others != NULL; i++) {
+        owned char *location = first_of_chain(others, &others);
+        if (!is_plain_directory(location) || access(location, F_OK) == 0 || errno != ENOENT) {
+            continue;
+        }
+        const char *state = examine_missing(doctor, location);
+        is_any_created |= state == will_be_created;
+        if (i < json_array_size(tiers)) {
+            json_t *tier = json_array_get(tiers, i);
+            json_add(tier, "state", json_text_or_null(state));
+            json_add(tier, "outage", must(json_null()));
+            json_add(tier, "retry_ns", must(json_null()));
+        }
+    }
+    return is_any_created;
+}
+
+/* Returns true if a location cannot be opened because of what it says. Nothing is created then, and
+ * the location may contain a password. */
+static bool is_misuse(kiln_status status)
+{
+    return status == KILN_E_PARSE || status == KILN_E_INVALID || status == KILN_E_UNSUPPORTED;
 }
 
 /* Reports the messages about those stores of a chain that are not used. */
@@ -93,10 +129,17 @@ static const char *examine_directory(examination *doctor)
     for (unsigned i = 0; i < (has_cluster ? QUESTIONS_TO_CLUSTER : 1); i++) {
         ask(store, i);
     }
-    json_add(doctor->report, "tiers", tiers_to_json(store));
+    json_t *tiers = tiers_to_json(store);
     kiln_store_close(&store);
+    const bool is_chain = strchr(doctor->directory, '|') != NULL;
+    const bool is_any_created =
+        is_chain && !is_misuse(status) && examine_missing_tiers(doctor, tiers);
+    json_add(doctor->report, "tiers", tiers);
+    if (is_any_created && status != KILN_OK) {
+        return will_be_created;
+    }
     if (status == KILN_MISS) {
-        return examine_missing(doctor);
+        return is_chain ? "missing" : examine_missing(doctor, doctor->directory);
     }
     if (status != KILN_OK) {
         owned char *shown = shown_location(doctor->directory);

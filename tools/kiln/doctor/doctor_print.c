@@ -115,8 +115,9 @@ static void add_tiers(struct table *table, const json_t *tiers)
     json_array_foreach(tiers, i, tier)
     {
         owned char *outage = tier_outage(tier);
-        add_row(table, "tier",
-                text_of("%s, %s", member(tier, "location"), outage == NULL ? "used" : outage));
+        const char *missing = json_string_value(json_object_get(tier, "state"));
+        const char *state = missing != NULL ? missing : outage != NULL ? outage : "used";
+        add_row(table, "tier", text_of("%s, %s", member(tier, "location"), state));
     }
 }
 
