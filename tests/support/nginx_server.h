@@ -14,6 +14,7 @@
  *     /conditional/    "If-None-Match: *" is honoured in a PUT (in the other places it is ignored)
  *     /unconditional/  a PUT with "If-None-Match" gets the answer 501
  *     /nomarkers/      names that end with ".lease" cannot be put
+ *     /filling/        no room while there is a file data/is-full
  *     /recorded/       the method and the x-amz-date of each request are recorded in run/recorded
  */
 #pragma once
@@ -74,6 +75,9 @@ static const char nginx_locations[] =
     "    location /unconditional/ { if ($http_if_none_match) { return 501; } }\n"
     "    location ~ ^/nomarkers/.*\\.lease$ { return 403; }\n"
     "    location /nomarkers/ {}\n"
+    "    location /filling/ { set $refused '';\n"
+    "      if (-f $document_root/is-full) { set $refused $request_method; }\n"
+    "      if ($refused = PUT) { return 507; } }\n"
     "    location /recorded/ { access_log run/recorded dated; }\n";
 
 static inline void nginx_write(const nginx_server *server, const char *name, const char *text)
