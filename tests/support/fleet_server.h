@@ -197,6 +197,17 @@ static inline void fleet_cluster_evict_leases(void)
     }
 }
 
+/* Restarts the masters. A restarted node accepts writes again after two seconds. */
+static inline void fleet_cluster_restart(void)
+{
+    for (unsigned i = 0; i < REDIS_MASTERS; i++) {
+        redis_stop(&fleet_cluster.nodes[i]);
+        if (!redis_cluster_run_node(&fleet_cluster, i)) {
+            abort();
+        }
+    }
+}
+
 static inline void fleet_cluster_fail_over(void)
 {
     redis_stop(&fleet_cluster.nodes[0]);
@@ -354,6 +365,7 @@ static const fleet_server fleet_servers[] = {
         .after_ms = 15,
         .at_once = 20,
         .set_silent = fleet_cluster_set_silent,
+        .restart = fleet_cluster_restart,
         .set_full = fleet_cluster_set_full,
         .evict_leases = fleet_cluster_evict_leases,
         .fail_over = fleet_cluster_fail_over,

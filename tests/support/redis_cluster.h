@@ -15,59 +15,65 @@
 typedef struct redis_cluster {
     redis_server nodes[REDIS_NODES];
     unsigned tls_ports[REDIS_NODES], bus_ports[REDIS_NODES];
+    const char *folder, *certificates; /* as in redis_cluster_start */
     char ids[REDIS_NODES][41];
 } redis_cluster;
 
-/* Starts a node. Tries several ports, because another program may take a port that has just been
- * free. */
-static inline bool redis_cluster_start_node(redis_cluster *cluster, unsigned index,
-                                            const char *folder, const char *certificates)
+/* Starts a node at its ports. A node that runs again has the slots that it had, and no entries. */
+static inline bool redis_cluster_run_node(redis_cluster *cluster, unsigned index)
 {
     redis_server *node = &cluster->nodes[index];
-    snprintf(node->socket, sizeof node->socket, "%.80s/node-%u", folder, index);
-    for (unsigned i = 0; i < 5; i++) {
-        char file[32], bus[16], tls[16], pem[280], key[280], ca[280];
+    char file[32], bus[16], tls[16], pem[280], key[280], ca[280];
+    snprintf(file, sizeof file, "nodes-%u.conf", node->port);
+    snprintf(tls, sizeof tls, "%u", cluster->tls_ports[index]);
+    snprintf(bus, sizeof bus, "%u", cluster->bus_ports[index]);
+    snprintf(pem, sizeof pem, "%.256s/server.pem", cluster->certificates);
+    snprintf(key, sizeof key, "%.256s/server.key", cluster->certificates);
+    snprintf(ca, sizeof ca, "%.256s/ca.pem", cluster->certificates);
+    const char *const options[] = {"--dir",
+                                   cluster->folder,
+                                   "--cluster-enabled",
+                                   "yes",
+                                   "--cluster-config-file",
+                                   file,
+                                   "--cluster-port",
+                                   bus,
+                                   "--cluster-require-full-coverage",
+                                   "no",
+                                   "--repl-diskless-sync-delay",
+                                   "0",
+                                   "--tls-cluster",
+                                   "yes",
+                                   "--tls-replication",
+                                   "yes",
+                                   "--tls-port",
+                                   tls,
+                                   "--tls-cert-file",
+                                   pem,
+                                   "--tls-key-file",
+                                   key,
+                                   "--tls-ca-cert-file",
+                                   ca,
+                                   "--tls-auth-clients",
+                                   "no",
+                                   NULL};
+    return redis_start_again(node, options);
+}
+
+/* Starts a node. Tries several ports, because another program may take a port that has just been
+ * free. */
+static inline bool redis_cluster_start_node(redis_cluster *cluster, unsigned index)
+{
+    redis_server *node = &cluster->nodes[index];
+    bool is_up = false;
+    snprintf(node->socket, sizeof node->socket, "%.80s/node-%u", cluster->folder, index);
+    for (unsigned i = 0; i < 5 && !is_up; i++) {
         node->port = free_port();
         cluster->tls_ports[index] = free_port();
         cluster->bus_ports[index] = free_port();
-        snprintf(file, sizeof file, "nodes-%u-%u.conf", index, i);
-        snprintf(tls, sizeof tls, "%u", cluster->tls_ports[index]);
-        snprintf(bus, sizeof bus, "%u", cluster->bus_ports[index]);
-        snprintf(pem, sizeof pem, "%.256s/server.pem", certificates);
-        snprintf(key, sizeof key, "%.256s/server.key", certificates);
-        snprintf(ca, sizeof ca, "%.256s/ca.pem", certificates);
-        const char *const options[] = {"--dir",
-                                       folder,
-                                       "--cluster-enabled",
-                                       "yes",
-                                       "--cluster-config-file",
-                                       file,
-                                       "--cluster-port",
-                                       bus,
-                                       "--cluster-require-full-coverage",
-                                       "no",
-                                       "--repl-diskless-sync-delay",
-                                       "0",
-                                       "--tls-cluster",
-                                       "yes",
-                                       "--tls-replication",
-                                       "yes",
-                                       "--tls-port",
-                                       tls,
-                                       "--tls-cert-file",
-                                       pem,
-                                       "--tls-key-file",
-                                       key,
-                                       "--tls-ca-cert-file",
-                                       ca,
-                                       "--tls-auth-clients",
-                                       "no",
-                                       NULL};
-        if (redis_start_again(node, options)) {
-            return true;
-        }
+        is_up = redis_cluster_run_node(cluster, index);
     }
-    return false;
+    return is_up;
 }
 
 /* Waits until the reply of a node to a command contains a text. */
@@ -107,14 +113,17 @@ static inline void redis_cluster_introduce(redis_cluster *cluster, unsigned inde
 /* Starts a cluster. Takes about three seconds, since a node accepts writes only then.
  *
  * @folder        the folder for the sockets and the nodes' files
- * @certificates  the folder of server.pem, server.key and ca.pem */
+ * @certificates  the folder of server.pem, server.key and ca.pem
+ * Both must outlive the cluster. */
 static inline bool redis_cluster_start(redis_cluster *cluster, const char *folder,
                                        const char *certificates)
 {
     char command[64];
     bool is_up = true;
+    cluster->folder = folder;
+    cluster->certificates = certificates;
     for (unsigned i = 0; i < REDIS_NODES && is_up; i++) {
-        is_up = redis_cluster_start_node(cluster, i, folder, certificates);
+        is_up = redis_cluster_start_node(cluster, i);
     }
     for (unsigned i = 0; i < REDIS_NODES && is_up; i++) {
         redis_cluster_introduce(cluster, i);
