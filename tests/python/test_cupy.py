@@ -127,7 +127,7 @@ class CupyLongTest(DoorTest):
         sizes = PROGRAM.replace("hashlib.sha256(build(function(number))).hexdigest()",
                                 "len(build(function(number)))")
         results, _ = self.run_program(sizes)
-        self.check_damaged_stores(sizes, 3, results, 5)
+        self.check_damage_between_programs(sizes, 3, results, 200)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,27 @@ assert kiln.inductor.door.builds > 60
 """ + COUNTS
 
 
+# Runs many programs, each in a child that inherits only what it would import.
+CHILDREN = INSTALL + FUNCTION + """
+import random, traceback
+sys.path.insert(0, sys.argv[1])
+from door_test import damage, entries
+chance = random.Random(8)
+for turn in range(200):
+    damage(chance.choice(entries(os.environ["KILN_DIR"])), chance)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.expanduser(f"~/inductor{turn}")
+            printed = " ".join(map(str, run(16)))
+            os._exit(printed != sys.argv[2])
+        except BaseException:
+            traceback.print_exc()
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0, turn
+""" + COUNTS
+
+
 class InductorLongTest(DoorTest):
     def finish(self, process):
         """PyTorch warns on machines without CUDA, and Python of these warnings' own faults."""
@@ -78,7 +99,7 @@ class InductorLongTest(DoorTest):
         self.assertEqual((cold, hits), (plain, 0))
         self.assertGreater(builds, 4)
         self.assertEqual(self.run_program(PROGRAM), (plain, (builds, 0)))
-        self.check_damaged_stores(PROGRAM, builds, plain, 5)
+        self.check_damage_between_programs(PROGRAM, builds, plain, 5)
 
     def test_guards(self):
         results, (_, builds) = self.run_program(SIZES)
@@ -100,6 +121,15 @@ class InductorLongTest(DoorTest):
 
     def test_damage(self):
         self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)))
+
+    def test_damage_between_200_programs(self):
+        (result,), _ = self.run_program(PROGRAM)
+        self.run_program(CHILDREN, os.path.dirname(os.path.abspath(__file__)), result)
+        # An entry that was not needed may still be damaged.
+        for _ in range(2):
+            results, (_, builds) = self.run_program(PROGRAM)
+            self.assertEqual(results, [result])
+        self.assertEqual(builds, 0)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,9 @@ print(hashlib.sha256(spectrum(x).tobytes() + order(x).tobytes()).hexdigest(), *g
 """
 PROGRAM = INSTALL + FUNCTIONS + COUNTS
 
+# Compiles little, to be run many times.
+SMALL = INSTALL + "print(jax.jit(lambda x: jnp.sin(x) @ x)(jnp.arange(8.0)))" + COUNTS
+
 # Compiles one function again and again, each time with a damaged entry.
 DAMAGE = INSTALL + """
 import os, random
@@ -53,6 +56,16 @@ for turn in range(int(sys.argv[2])):
         jax.clear_caches()
         assert jax.jit(function)(x).tolist() == expected, turn
         assert (kiln.jax.door.hits, kiln.jax.door.builds) == (hits + has_hit, builds + 1), turn
+# Many more, with the executable that JAX would compile again.
+from jax._src import compilation_cache
+cache = compilation_cache._get_cache(jax.devices()[0].client)
+cache.put("name-00", expected := b"executable" * 1000)
+(path,) = set(entries(os.environ["KILN_DIR"])) - old - {path}
+for turn in range(200):
+    damage(path, chance)
+    assert cache.get("name-00") is None, turn
+    cache.put("name-00", expected)
+    assert cache.get("name-00") == expected, turn
 """ + COUNTS
 
 # Compiles with threads at once, and with a function that fails to compile.
@@ -100,7 +113,11 @@ class JaxTest(DoorTest):
         self.check_records(PROGRAM, "jax")
 
     def test_damage(self):
-        self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "10")
+        self.run_program(DAMAGE, os.path.dirname(os.path.abspath(__file__)), "5")
+
+    def test_damage_between_programs(self):
+        results, (_, builds) = self.run_program(SMALL)
+        self.check_damage_between_programs(SMALL, builds, results, 5)
 
     @unittest.skipUnless("KILN_TOOL" in os.environ, "without the tool")
     def test_why(self):
@@ -151,7 +168,7 @@ class JaxLongTest(DoorTest):
 
     def test_damage_between_programs(self):
         results, (_, builds) = self.run_program(PROGRAM)
-        self.check_damaged_stores(PROGRAM, builds, results, 5)
+        self.check_damage_between_programs(PROGRAM, builds, results, 200)
 
     def test_threads(self):
         self.run_program(THREADS)

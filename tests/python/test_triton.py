@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the door to Triton, which compiles for sm_90 without a GPU. The last arguments are the tool,
-a Python that has Triton, and how many entries to damage."""
+a Python that has Triton, and how many times to damage an entry before a compilation."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import sys
 import unittest
 
 import kiln
+from door_test import damage
 from package import PackageTest
 
 DAMAGES = int(sys.argv.pop())
@@ -82,20 +83,6 @@ class TritonTest(PackageTest):
         return [item.path for item in self.open().list()
                 if item.name in ([name] if name else ["add", "total"])]
 
-    def damage(self, path, chance):
-        """Flips a bit of a file, or cuts it."""
-        with open(path, "r+b") as file:
-            size = os.path.getsize(path)
-            offset = chance.randrange(size)
-            if chance.random() < 0.3:
-                file.truncate(offset)
-                return
-            file.seek(offset)
-            byte = file.read(1)[0]
-            file.seek(offset)
-            file.write(bytes([byte ^ 1 << chance.randrange(8)]))
-
-
 class KernelsTest(TritonTest):
     def test_cold_and_warm(self):
         self.new_folder()
@@ -135,7 +122,7 @@ class KernelsTest(TritonTest):
         chance = random.Random(1)
         for root, _, names in os.walk(folder):
             for name in names:
-                self.damage(os.path.join(root, name), chance)
+                damage(os.path.join(root, name), chance)
         again, counters = self.run_program()
         self.assertEqual((again, counters["builds"]), (plain, 0))
 
@@ -153,29 +140,29 @@ class KernelsTest(TritonTest):
         self.run_program()
         self.new_folder()
         (path,) = self.entry_paths("add")
-        with open(path, "rb") as file:
-            sound = file.read()
         printed = self.run_text(f"""
 import os, random, shutil
-sound = digests(compiled(add))
+from door_test import damage
+from triton.runtime import cache
+kernel = compiled(add)
+sound = digests(kernel)
 chance = random.Random(2)
-sys.argv = ["", "", "", "0"]
-misses = 0
+builds = kiln.triton.door._store.stat().totals.builds
 for i in range({DAMAGES}):
-    with open({path!r}, "rb") as file:
-        bytes_before = bytearray(file.read())
-    offset = chance.randrange(len(bytes_before))
-    if chance.random() < 0.3:
-        del bytes_before[offset:]
-    else:
-        bytes_before[offset] ^= 1 << chance.randrange(8)
-    with open({path!r}, "wb") as file:
-        file.write(bytes_before)
+    damage({path!r}, chance)
     assert digests(compiled(add)) == sound, i
-    store = kiln.Store.from_environment()
-    assert store.stat().totals.builds > misses, i
-    misses = store.stat().totals.builds
-    store.close()
+    assert kiln.triton.door._store.stat().totals.builds == builds + i + 1, i
+# Many more, with the files that Triton would compile again.
+group = cache.get_cache_manager(kernel.hash).get_group("add.json")
+files = {{name: open(path, "rb").read() for name, path in group.items()}}
+for i in range(200):
+    damage({path!r}, chance)
+    manager = cache.get_cache_manager(kernel.hash)
+    assert manager.get_group("add.json") is None, i
+    manager.put_group("add.json", {{name: manager.put(data, name)
+                                   for name, data in files.items()}})
+    found = cache.get_cache_manager(kernel.hash).get_group("add.json")
+    assert {{name: open(path, "rb").read() for name, path in found.items()}} == files, i
 print("sound")
 """)
         self.assertEqual(printed, "sound\n")
@@ -187,9 +174,9 @@ print("sound")
         self.new_folder()
         plain, _ = self.run_program()
         chance = random.Random(3)
-        for _ in range(5):
+        for _ in range(max(DAMAGES, 5)):
             self.new_folder()
-            self.damage(chance.choice(self.entry_paths()), chance)
+            damage(chance.choice(self.entry_paths()), chance)
             again, counters = self.run_program()
             self.assertEqual((again, counters["builds"]), (plain, 1))
 
@@ -411,9 +398,9 @@ def number(folder, **options):
         chance = random.Random(4)
         for root, _, names in os.walk(folder):
             for name in names:
-                self.damage(os.path.join(root, name), chance)
+                damage(os.path.join(root, name), chance)
         (path,) = [item.path for item in self.open().list() if item.name.endswith(".so")]
-        self.damage(path, chance)
+        damage(path, chance)
         self.assertEqual(self.run_text(text), "1\n")
 
 
