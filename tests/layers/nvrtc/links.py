@@ -1,19 +1,38 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""links.py LIBRARY [RELEASE=NAME] [wait=FILE] LINK…: links with nvJitLink, and prints what each call
-returned and a digest of each output. A link consists of options and inputs, separated by blanks; an
-input is KIND:PATH for a file that the program reads itself, and @KIND:PATH for one that nvJitLink
-reads. "move=FROM=TO" renames a file at that time, and "hold=FILE" makes
-FILE.held and waits for FILE. Further words: "early" asks for the log before the link is complete, "again" completes it
-twice, "none" does not complete it, "other" asks for the outputs through plain names."""
+"""links.py LIBRARY [RELEASE=NAME] [wait=FILE] [damage=FOLDER] LINK…: links with nvJitLink, and prints
+what each call returned and a digest of each output. A link consists of options and inputs,
+separated by blanks; an input is KIND:PATH for a file that the program reads itself, and @KIND:PATH
+for one that nvJitLink reads. "damage=FOLDER" flips a bit of each entry of a store, or cuts it off,
+before the next link. "move=FROM=TO" renames a file at that time, and "hold=FILE" makes FILE.held and
+waits for FILE. Further words: "early" asks for the log before the link is complete, "again" completes
+it twice, "none" does not complete it, "other" asks for the outputs through plain names."""
 
 import ctypes
 import hashlib
 import os
+import random
 import sys
 import time
 
 OUTPUTS = ("LinkedCubin", "LinkedPtx", "LinkedLTOIR", "ErrorLog", "InfoLog")
+
+
+def damage(folder, chance):
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            size = os.path.getsize(path)
+            if size <= 400:
+                continue
+            with open(path, "r+b") as file:
+                if chance.random() < 0.3:
+                    file.truncate(chance.randrange(size))
+                    continue
+                file.seek(chance.randrange(size))
+                byte = file.read(1)[0]
+                file.seek(-1, os.SEEK_CUR)
+                file.write(bytes([byte ^ 1 << chance.randrange(8)]))
 
 
 def wait_for(path):
@@ -84,13 +103,17 @@ class Linker:
 
 def main():
     linker = Linker(sys.argv[1])
+    chance = random.Random(3)
     for word in sys.argv[2:]:
         if word.startswith("RELEASE="):
             linker.release = word[len("RELEASE="):]
         elif word.startswith("wait="):
             wait_for(word[len("wait="):])
+        elif word.startswith("damage="):
+            damage(word[len("damage="):], chance)
         else:
             linker.link(word.split())
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,8 @@ import tempfile
 import time
 import unittest
 
+from links import damage
+
 LINKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "links.py")
 
 PTX, CUBIN = 2, 1
@@ -273,33 +275,24 @@ class Links(unittest.TestCase):
             self.assertEqual(process.returncode, 0)
         self.assertEqual(sorted(self.trace()), ["built", "built", "hit-store"])
 
-    def entries(self):
-        return sorted(os.path.join(folder, name) for folder, _, names in os.walk(self.cache)
-                      for name in names if os.path.getsize(os.path.join(folder, name)) > 400)
-
-    def damage_all(self, source):
-        """Flips a bit of each entry, or cuts it off."""
-        for path in self.entries():
-            size = os.path.getsize(path)
-            with open(path, "r+b") as file:
-                if source.random() < 0.3:
-                    file.truncate(source.randrange(size))
-                    continue
-                file.seek(source.randrange(size))
-                byte = file.read(1)[0]
-                file.seek(-1, os.SEEK_CUR)
-                file.write(bytes([byte ^ 1 << source.randrange(8)]))
-
     def test_damage(self):
         """Damaged entries are never used, and are replaced."""
         plain = self.run_links(self.both, self.both, kiln=False)
         self.run_links(self.both, self.both)
         source = random.Random(1)
         for _ in range(DAMAGES):
-            self.damage_all(source)
+            damage(self.cache, source)
             self.assertEqual(self.run_links(self.both, self.both), plain)
         self.run_links(self.both)
         self.run_links(self.both, self.both, expect=["hit-store"] * 2)
+
+    def test_damage_in_one_process(self):
+        link = f"-arch=sm_90 {self.function}"
+        plain = self.run_links(link, kiln=False)
+        damaged = self.run_links(link, *[f"damage={self.cache}", link] * 200,
+                                 expect=["built"] * 201)
+        self.assertEqual(damaged, plain * 201)
+        self.run_links(link, expect=["hit-store"])
 
 
 if __name__ == "__main__":
