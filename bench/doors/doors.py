@@ -6,17 +6,18 @@ their own caches empty, and in eight processes that start together with everythi
 
 A row is one framework; "all" is one program that uses all of them. Rows whose framework or GPU is
 missing are skipped, and a note names them. The median of five runs counts for programs under five
-seconds, otherwise one run. Run by scripts/bench doors. In an existing build,
-python3 bench/doors/doors.py is enough."""
+seconds, otherwise one run; once a row has taken its time, runs are not repeated. Notes have the
+seconds of each run. Run by scripts/bench doors. In an existing build, python3 bench/doors/doors.py
+is enough."""
 
 import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -27,7 +28,11 @@ ROWS = ["cupy", "cuda-core", "triton", "inductor", "jax", "ptx", "jiterator", "a
 ROUNDS, SHORT_SECONDS = 5, 5.0
 RANKS = 8
 SKIPPED = 77
-TIMEOUT_SECONDS = 280
+
+# A row repeats runs for that long. The longest row has six runs besides: five of one process, and
+# one of eight.
+ROW_SECONDS = 120
+START_SECONDS, RUN_SECONDS, RANKS_SECONDS = 120, 120, 240
 
 WARM_LIMIT = 1.15  # of the time with the program's own caches filled
 COLD_LIMIT = 1.05  # of the time with all caches empty
@@ -41,6 +46,54 @@ class Skipped(Exception):
     pass
 
 
+class Failed(Exception):
+    pass
+
+
+class Process:
+    """A process of a row, in a process group of its own, whose output goes to files: what it started
+    may outlive it, and would keep a pipe open."""
+
+    def __init__(self, command, variables, folder):
+        self.paths = [os.path.join(folder, name) for name in ("output", "errors")]
+        with open(self.paths[0], "w") as output, open(self.paths[1], "w") as errors:
+            self.process = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE,
+                                            stdout=output, stderr=errors, start_new_session=True)
+
+    def read(self, number=0):
+        with open(self.paths[number], errors="replace") as file:
+            return file.read()
+
+    def wait_for_imports(self, deadline):
+        while "\n" not in self.read() and self.process.poll() is None:
+            if time.monotonic() > deadline:
+                raise Failed(f"no imports within {START_SECONDS} s: {self.read(1)[-2000:]}")
+            time.sleep(0.02)
+
+    def begin(self):
+        self.process.stdin.close()
+
+    def finish(self, deadline):
+        """Returns the lines that the process has printed."""
+        try:
+            self.process.wait(max(0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"no end: {self.read(1)[-2000:]}") from error
+        if self.process.returncode == SKIPPED:
+            raise Skipped(self.read().strip())
+        if self.process.returncode != 0:
+            raise Failed(f"exit status {self.process.returncode}\n{self.read(1)[-2000:]}")
+        return self.read().splitlines()
+
+    def end(self):
+        """Ends the process and all that it started and that is still there."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
 class Row:
     def __init__(self, name, python, scratch):
         names = [other for other in ROWS if other != "all"] if name == "all" else [name]
@@ -49,6 +102,7 @@ class Row:
         self.scratch = scratch
         self.folders = scratch.folder() + "/folders"
         self.results = None
+        self.began = time.monotonic()
 
     def start(self, own, store):
         """Starts a process whose own caches are below a folder, with Kiln if a store is given."""
@@ -64,55 +118,65 @@ class Row:
         else:
             variables |= {"JAX_COMPILATION_CACHE_DIR": own + "/jax",
                           "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-        kiln = [str(TOOL), "run", "--"] if store else []
-        return subprocess.Popen([*kiln, *self.command], env=variables, stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # With a summary, the tool ends when folders are kept.
+        kiln = [str(TOOL), "run", "--summary", "--"] if store else []
+        return Process([*kiln, *self.command], variables, self.scratch.folder())
 
-    def finish(self, processes):
-        """Lets processes that were started begin together. Returns the seconds of each."""
-        outputs = [None] * len(processes)
-        ready = [process.stdout.readline() for process in processes]
+    def measure(self, owns, store, seconds):
+        """Runs processes that begin together, each with a folder for its own caches. Returns the
+        seconds of each."""
+        shutil.rmtree(self.folders, ignore_errors=True)  # it is at the same place in each container
+        processes = []
+        try:
+            for own in owns:
+                processes.append(self.start(own, store))
+            deadline = time.monotonic() + START_SECONDS
+            for process in processes:
+                process.wait_for_imports(deadline)
+            for process in processes:
+                process.begin()
+            deadline = time.monotonic() + seconds
+            return [self.check(process.finish(deadline)) for process in processes]
+        finally:
+            for process in processes:
+                process.end()
 
-        def wait(number):
-            outputs[number] = processes[number].communicate(timeout=TIMEOUT_SECONDS)
-
-        threads = [threading.Thread(target=wait, args=(number,))
-                   for number in range(len(processes))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        found = []
-        for process, line, output in zip(processes, ready, outputs):
-            if output is None:
-                process.kill()
-                raise RuntimeError("no end")
-            if process.returncode == SKIPPED:
-                raise Skipped(line.strip())
-            if process.returncode != 0:
-                raise RuntimeError(f"exit status {process.returncode}\n{output[1][-2000:]}")
-            seconds, *results = output[0].splitlines()
-            self.results = self.results or results
-            if results != self.results:
-                note("doors", f"{self.name}: the results differ: {results} {self.results}")
-            found.append(float(seconds.split()[1]))
-        return found
-
-    def empty_folders(self):
-        """Empties what is at the same place in every container."""
-        shutil.rmtree(self.folders, ignore_errors=True)
-
-    def run(self, own=None, store=None):
-        self.empty_folders()
-        (seconds,) = self.finish([self.start(own or self.scratch.folder(), store)])
+    def check(self, lines):
+        """Compares the results of a process with those of the first one. Returns its seconds."""
+        seconds = float(lines[lines.index("ready") + 1].split()[1])
+        results = lines[lines.index("ready") + 2:]
+        if self.results is None:
+            self.results = results
+            for line in results:
+                if line.startswith("missing"):
+                    note("doors", f"{self.name}: {line}")
+        if results != self.results:
+            note("doors", f"{self.name}: the results differ: {results} {self.results}")
         return seconds
 
+    def run(self, own=None, store=None):
+        (seconds,) = self.measure([own or self.scratch.folder()], store, RUN_SECONDS)
+        return seconds
+
+    def column(self, name, share, run, first=None):
+        """Returns the median of runs, which are repeated until the share of the row's time is used
+        up. first() is the first of them, if it differs."""
+        found = [(first or run)()]
+        while (found[0] < SHORT_SECONDS and len(found) < ROUNDS
+               and time.monotonic() - self.began < share * ROW_SECONDS):
+            found.append(run())
+        note("doors", f"{self.name}: {name}: {statistics.median(found):.3f} s, spread "
+                      f"{max(found) - min(found):.3f}, runs {' '.join(map('{:.3f}'.format, found))}")
+        return statistics.median(found)
+
     def ranks(self):
-        """Returns the seconds until eight processes have their results, and the builds and keys."""
-        self.empty_folders()
-        own, store = self.scratch.folder(), self.scratch.folder()
-        found = self.finish([self.start(f"{own}/{rank}", store) for rank in range(RANKS)])
-        return max(found), counts(store)
+        """Returns the seconds until eight processes that start with everything empty have their
+        results."""
+        store = self.scratch.folder()
+        found = self.measure([self.scratch.folder() for _ in range(RANKS)], store, RANKS_SECONDS)
+        note("doors", f"{self.name}: {RANKS} ranks cold: {max(found):.3f} s, the first "
+                      f"{min(found):.3f}, builds and keys {counts(store)}")
+        return max(found)
 
 
 def counts(store):
@@ -126,37 +190,31 @@ def counts(store):
         return None
 
 
-def several(run):
-    """Returns the median and the spread of runs."""
-    found = [run()]
-    while found[0] < SHORT_SECONDS and len(found) < ROUNDS:
-        found.append(run())
-    return statistics.median(found), max(found) - min(found)
-
-
 def bench(row):
     own, store = row.scratch.folder(), row.scratch.folder()
-    began = time.monotonic()
-    columns = {"all caches empty": several(row.run)}
-    row.run(own)
-    columns["own caches filled"] = several(lambda: row.run(own))
-    columns["Kiln cold"] = several(lambda: row.run(store=row.scratch.folder()))
-    row.run(store=store)
-    columns["Kiln warm"] = several(lambda: row.run(store=store))
-    crowd, counted = row.ranks()
-    columns[f"{RANKS} ranks cold"] = (crowd, 0.0)
-    for name, (median, spread) in columns.items():
-        note("doors", f"{row.name}: {name}: {median:.3f} s, spread {spread:.3f}")
-    note("doors", f"{row.name}: builds and keys of {RANKS} ranks: {counted}; measured in "
-                  f"{time.monotonic() - began:.0f} s")
-    empty, filled, cold, warm = (columns[name][0] for name in (
-        "all caches empty", "own caches filled", "Kiln cold", "Kiln warm"))
-    return [
+    # The first run with something empty fills it for the runs after it.
+    empty = row.column("all caches empty", 0.3, row.run, lambda: row.run(own))
+    filled = row.column("own caches filled", 0.45, lambda: row.run(own))
+    cold = row.column("Kiln cold", 0.8, lambda: row.run(store=row.scratch.folder()),
+                      lambda: row.run(store=store))
+    warm = row.column("Kiln warm", 1, lambda: row.run(store=store))
+    results = [
         result(f"{row.name}: Kiln warm against own caches filled", warm, filled, WARM_LIMIT),
         result(f"{row.name}: Kiln cold against all caches empty", cold, empty, COLD_LIMIT),
         result(f"{row.name}: Kiln warm against all caches empty", warm, empty, None),
-        result(f"{row.name}: {RANKS} ranks cold against one", crowd, cold, RANKS_LIMIT),
     ]
+    try:
+        results.append(result(f"{row.name}: {RANKS} ranks cold against one", row.ranks(), cold,
+                              RANKS_LIMIT))
+    except Failed as why:
+        results.append(failure(f"{row.name}: {RANKS} ranks cold", why))
+    note("doors", f"{row.name}: measured in {time.monotonic() - row.began:.0f} s")
+    return results
+
+
+def failure(name, why):
+    note("doors", f"{name}: FAILED: {why}")
+    return result(f"{name}: failed", 1, 1, 0.0)
 
 
 def main():
@@ -172,9 +230,8 @@ def main():
                 results += bench(Row(name, options.python, scratch))
             except Skipped as why:
                 note("doors", f"{name}: {why}")
-            except (RuntimeError, subprocess.TimeoutExpired) as why:
-                note("doors", f"{name}: FAILED: {why}")
-                results.append(result(f"{name}: failed", 1, 1, 0.0))
+            except Failed as why:
+                results.append(failure(name, why))
     return report("doors", results, options.json)
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """rows.py ROW...: the programs that the bench of doors measures, one for each row. Prints a digest
 of the results of each row, and the seconds from the end of the imports to the results of all. Waits
-for the end of its input before it begins. Exits with 77 if a framework or a GPU is missing."""
+for the end of its input before it begins. A row whose framework or GPU is missing is left out, and
+named; exits with 77 if none is left."""
 
 import ctypes
 import hashlib
@@ -212,25 +213,24 @@ ROWS = {"cupy": cupy_row, "cuda-core": cuda_core_row, "triton": triton_row,
 
 
 def main(names):
-    runs = []
+    runs, missing = [], []
     for name in names:
         try:
             runs.append((name, ROWS[name]()))
-        except (ImportError, Missing) as error:
-            if len(names) == 1:
-                print(f"skipped: {error}")
-                return 77
-        except Exception as error:  # CuPy and cuda.core have errors of their own without a GPU
-            if len(names) == 1 and "CUDA" in f"{type(error).__name__} {error}":
-                print(f"skipped: {error}")
-                return 77
-            if len(names) == 1:
+        except Exception as error:
+            # CuPy and cuda.core have errors of their own without a GPU.
+            text = f"{type(error).__name__}: {error}"
+            if not isinstance(error, (ImportError, Missing)) and "CUDA" not in text:
                 raise
+            missing.append(f"missing {name}: {text}".splitlines()[0])
+    if not runs:
+        print(f"skipped: {missing[0]}")
+        return 77
     print("ready", flush=True)
     sys.stdin.read()
     began = time.monotonic()
     found = [f"results {name} {run()}" for name, run in runs]
-    print(f"seconds {time.monotonic() - began:.6f}", *found, sep="\n", flush=True)
+    print(f"seconds {time.monotonic() - began:.6f}", *found, *missing, sep="\n", flush=True)
     return 0
 
 
