@@ -109,7 +109,7 @@ static bool mark_needed(kilni_loaded_libraries *all, const kilni_loaded_library 
             e->d_tag == DT_NEEDED ? library_named(all, kilni_symbols_text(&of, e->d_un.d_val))
                                   : NULL;
         if (needed && !needed->needed &&
-            strncmp(base_name(needed->path), except, strlen(except)) != 0) {
+            !(except && strncmp(base_name(needed->path), except, strlen(except)) == 0)) {
             needed->needed = any = true;
         }
     }

@@ -33,7 +33,8 @@ typedef struct kilni_loaded_libraries {
  *
  * @functions  addresses of the driver's functions, some of which can be 0; the first address that
  *             is inside a library determines the driver's library
- * @except     a library whose file name begins with this text is never part of a driver
+ * @except     a library whose file name begins with this text is never part of a driver;
+ *             NULL: none
  * @ret_all    [out] freed by the caller, with kilni_loaded_libraries_done
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the driver's library is not found; KILN_E_NO_MEMORY. */
 kiln_status kilni_loaded_libraries_find(const uintptr_t *functions, size_t function_count,

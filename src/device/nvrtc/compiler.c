@@ -17,4 +17,5 @@ const kilni_compiler kilni_nvrtc_compiler = {
     .entry_point = "nvrtcCompileProgram",
     .unkept_options = unkept_options,
     .placed_options = placed_options,
+    .words = &kilni_clock_words,
 };

@@ -107,9 +107,14 @@ static kiln_status compare(comparison *c, uint32_t index, const kilni_stored_rea
         return KILN_MISS;
     }
     if (kilni_finding_has_identity(read->what)) {
-        return compare_file(c, index, read, &now);
+        const kiln_status compared = compare_file(c, index, read, &now);
+        if (compared != KILN_OK) {
+            return compared;
+        }
     }
-    return read->what != KILN_FOUND_LINK || strcmp(read->target, target) == 0 ? KILN_OK : KILN_MISS;
+    return !kilni_lookup_has_target(read->lookup, read->what) || strcmp(read->target, target) == 0
+               ? KILN_OK
+               : KILN_MISS;
 }
 
 /* Returns true if a read ties the result to the working directory: see read_files.c. */

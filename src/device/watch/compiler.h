@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include "device/watch/words.h"
+
 typedef struct kilni_compiler {
     const char *entry_point; /* a function that the compiler's library exports */
 
@@ -13,4 +15,8 @@ typedef struct kilni_compiler {
     const char *const *unkept_options; /* if one is given, each result differs, or the compiler
                                           keeps state in the process or in files of its own */
     const char *const *placed_options; /* if one is given, the result contains its source's path */
+
+    /* If a text contains one of these words, no result is kept. The first three are those of
+     * kilni_clock_words. */
+    const kilni_word_list *words;
 } kilni_compiler;

@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +96,7 @@ static int observed_stat(const char *path, struct stat *facts)
 
 static int observed_lstat(const char *path, struct stat *facts)
 {
-    note_read(path);
+    kilni_compilation_report(kilni_reads_note_query, path);
     kilni_compilation_report(kilni_reads_note_link, path);
     return lstat(path, facts);
 }
@@ -114,7 +116,7 @@ static int observed_lxstat(int version, const char *path, struct stat *facts)
 
 static int observed_access(const char *path, int mode)
 {
-    note_read(path);
+    kilni_compilation_report(kilni_reads_note_query, path);
     return access(path, mode);
 }
 
@@ -144,14 +146,15 @@ static char *observed_realpath(const char *path, char *resolved)
 
 static DIR *observed_opendir(const char *path)
 {
-    note_unsupported("a folder is read");
+    kilni_compilation_report(kilni_reads_note_listing, path);
     return opendir(path);
 }
 
 static int observed_mkdir(const char *path, mode_t mode)
 {
-    changes(path);
-    return mkdir(path, mode);
+    const int result = mkdir(path, mode);
+    kilni_compilation_report(result == 0 ? kilni_reads_note_made : kilni_reads_note_change, path);
+    return result;
 }
 
 static int observed_unlink(const char *path)
@@ -225,16 +228,52 @@ static FILE *observed_popen(const char *command, const char *mode)
     return popen(command, mode); /* NOLINT: the compiler's own call */
 }
 
+/* The handlers that the compilers have installed, or found when they saved all handlers; NULL:
+ * none. Relaxed: a signal handler reads what its own thread has written. */
+static _Atomic(sighandler_t) handlers[NSIG];
+static atomic_bool is_saved[NSIG];
+
+/* A handler of LLVM's is removed when its signal arrives. */
+static bool has_signal_arrived(void)
+{
+    bool has = false;
+    for (int number = 1; number < NSIG && !has; number++) {
+        const sighandler_t handler = atomic_load_explicit(&handlers[number], memory_order_relaxed);
+        struct sigaction now;
+        has = handler && sigaction(number, NULL, &now) == 0 && now.sa_handler != handler;
+    }
+    return has;
+}
+
+static void see_handler(int number, const struct sigaction *action)
+{
+    const bool is_function = action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
+    atomic_store_explicit(&handlers[number], is_function ? action->sa_handler : NULL,
+                          memory_order_relaxed);
+}
+
 /* LLVM's signal handlers restore the earlier handlers, and then remove temporary files. Every other
- * call that sets a handler also asks for the present handler. So a call that does not ask for it
- * shows that a signal handler is running. */
+ * call of LLVM that sets a handler also asks for the present handler. So a call that does not ask
+ * for it shows that a signal handler is running. But comgr saves all handlers before a compilation,
+ * and restores them afterwards. */
 static int observed_sigaction(int number, const struct sigaction *action,
                               struct sigaction *ret_before)
 {
-    if (action && !ret_before) {
+    const bool is_signal = number > 0 && number < NSIG;
+    const bool restores = action && !ret_before;
+    if (restores &&
+        (!is_signal || !atomic_exchange_explicit(&is_saved[number], false, memory_order_relaxed) ||
+         has_signal_arrived())) {
         kilni_compilation_interrupt();
     }
-    return sigaction(number, action, ret_before);
+    const int result = sigaction(number, action, ret_before);
+    if (result == 0 && is_signal && (action || ret_before)) {
+        see_handler(number, restores ? &(struct sigaction){0} : action ? action : ret_before);
+        if (!action) {
+            atomic_store_explicit(&is_saved[number], true, memory_order_relaxed);
+        }
+    }
+    return result;
 }
 
 /* Returns 1 for system calls that only concern threads. Such calls read nothing. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/watch/path_lookup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,11 +11,12 @@
 
 #include <sodium.h>
 
+#include "base/text.h"
 #include "device/file_content.h"
 #include "os/file.h"
 #include "os/os.h"
 
-enum { MAX_FILE_BYTES = 64 << 20 };
+enum { MAX_FILE_BYTES = 64 << 20, MAX_NAMES = 4096 };
 
 static void describe_file(const kilni_file_content *file, kilni_path_facts *ret_facts)
 {
@@ -56,6 +58,23 @@ static kiln_status find_content(const char *path, kilni_content_fn *scan, void *
         return status == KILN_E_NO_MEMORY ? status : KILN_E_UNSUPPORTED;
     }
     return KILN_OK;
+}
+
+static kiln_status find_facts(const char *path, kilni_path_facts *ret_facts)
+{
+    struct stat found;
+    if (kilni_os()->fstatat(AT_FDCWD, path, &found, 0) != 0) {
+        ret_facts->what = KILN_FOUND_NOTHING;
+        return kilni_status_from_errno(errno) == KILN_MISS ? KILN_OK : KILN_E_UNSUPPORTED;
+    }
+    *ret_facts =
+        (kilni_path_facts){.what = S_ISREG(found.st_mode) ? KILN_FOUND_FILE : KILN_FOUND_FOLDER,
+                           .device = found.st_dev,
+                           .inode = found.st_ino,
+                           .size = (uint64_t)found.st_size,
+                           .digest = {found.st_mode & 0xff, found.st_mode >> 8 & 0xff},
+                           .changed = found.st_ctim};
+    return S_ISREG(found.st_mode) || S_ISDIR(found.st_mode) ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
 static kiln_status find_link(const char *path, kiln_finding *ret_what, char *ret_target)
@@ -109,6 +128,96 @@ static kiln_status find_real_names(const char *path, kiln_finding *ret_what, cha
     return status;
 }
 
+/* ---- the names in a folder ---- */
+
+typedef struct listing {
+    char **names; /* a folder's name ends with a slash */
+    size_t count;
+} listing;
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static kiln_status read_names(DIR *folder, listing *ret_listing)
+{
+    const struct dirent *each;
+    kiln_status status = KILN_OK;
+    ret_listing->names = malloc(MAX_NAMES * sizeof *ret_listing->names);
+    if (!ret_listing->names) {
+        return KILN_E_NO_MEMORY;
+    }
+    errno = 0; /* readdir returns NULL both at the end and on failure */
+    while (status == KILN_OK && (each = kilni_os()->readdir(folder)) != NULL) {
+        kilni_text name = {0};
+        status =
+            ret_listing->count == MAX_NAMES
+                ? KILN_E_UNSUPPORTED
+                : kilni_text_printf(&name, "%s%s", each->d_name, each->d_type == DT_DIR ? "/" : "");
+        if (status == KILN_OK) {
+            ret_listing->names[ret_listing->count++] = name.bytes;
+        }
+        errno = 0;
+    }
+    return status == KILN_OK && errno != 0 ? KILN_E_UNSUPPORTED : status;
+}
+
+static void digest_names(const listing *names, char *ret_digest)
+{
+    unsigned char digest[KILNI_FILE_DIGEST_BYTES];
+    crypto_generichash_state state;
+    qsort(names->names, names->count, sizeof *names->names, compare_names);
+    crypto_generichash_init(&state, NULL, 0, sizeof digest);
+    for (size_t i = 0; i < names->count; i++) {
+        crypto_generichash_update(&state, (const unsigned char *)names->names[i],
+                                  strlen(names->names[i]) + 1);
+    }
+    crypto_generichash_final(&state, digest, sizeof digest);
+    sodium_bin2hex(ret_digest, 2 * sizeof digest + 1, digest, sizeof digest);
+}
+
+static void listing_done(listing *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        free(names->names[i]);
+    }
+    free(names->names);
+}
+
+/* Closes @file. */
+static kiln_status find_names(int file, kilni_path_facts *ret_facts, char *ret_digest)
+{
+    struct stat found;
+    listing names = {0};
+    DIR *folder = kilni_os()->fstat(file, &found) == 0 ? kilni_os()->fdopendir(file) : NULL;
+    if (!folder) {
+        kilni_os()->close(file);
+        return KILN_E_UNSUPPORTED;
+    }
+    const kiln_status status = read_names(folder, &names);
+    kilni_os()->closedir(folder);
+    if (status == KILN_OK) {
+        *ret_facts = (kilni_path_facts){.what = KILN_FOUND_FOLDER,
+                                        .device = found.st_dev,
+                                        .inode = found.st_ino,
+                                        .changed = found.st_ctim};
+        digest_names(&names, ret_digest);
+    }
+    listing_done(&names);
+    return status;
+}
+
+static kiln_status find_listing(const char *path, kilni_path_facts *ret_facts, char *ret_digest)
+{
+    const int file = kilni_os()->openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (file >= 0) {
+        return find_names(file, ret_facts, ret_digest);
+    }
+    ret_facts->what = KILN_FOUND_NOTHING;
+    return kilni_status_from_errno(errno) == KILN_MISS ? KILN_OK : KILN_E_UNSUPPORTED;
+}
+
 kiln_status kilni_path_look_up(kilni_lookup lookup, const char *path, kilni_content_fn *scan,
                                void *user, kilni_path_facts *ret_facts, char ret_target[PATH_MAX])
 {
@@ -121,6 +230,10 @@ kiln_status kilni_path_look_up(kilni_lookup lookup, const char *path, kilni_cont
         return find_real_path(path, &ret_facts->what, ret_target);
     case KILNI_LOOKUP_REAL_NAMES:
         return find_real_names(path, &ret_facts->what, ret_target);
+    case KILNI_LOOKUP_LISTING:
+        return find_listing(path, ret_facts, ret_target);
+    case KILNI_LOOKUP_FACTS:
+        return find_facts(path, ret_facts);
     }
     return KILN_E_CORRUPT;
 }

@@ -29,9 +29,13 @@ struct kilni_reads {
     bool mentions_folder;
     kilni_reads_ignore_fn *ignore; /* NULL: nothing is ignored */
     const void *ignore_user;
+    const char *expected; /* see kilni_reads_expect_folders; NULL: none */
+    char **made;          /* paths of the folders of that kind that the compilation has made */
+    size_t made_count;
     kilni_working_folder working_folder; /* see kilni_reads_count_working_folder */
     bool uses_working_folder;            /* the result is valid only there */
     bool counts_spelled_folder;          /* queries of the folder that PWD names are recorded */
+    bool counts_facts_alone;             /* see kilni_reads_count_facts_alone */
     read_record *items;
     size_t count;
     size_t capacity;
@@ -63,6 +67,10 @@ void kilni_reads_free(kilni_reads **reads)
         free((*reads)->items[i].path);
     }
     free((*reads)->items);
+    for (size_t i = 0; i < (*reads)->made_count; i++) {
+        free((*reads)->made[i]);
+    }
+    free((*reads)->made);
     kilni_working_folder_done(&(*reads)->working_folder);
     free(*reads);
     *reads = NULL;
@@ -74,9 +82,90 @@ void kilni_reads_ignore(kilni_reads *reads, kilni_reads_ignore_fn *ignore, const
     reads->ignore_user = user;
 }
 
-static bool is_ignored(const kilni_reads *reads, const char *path)
+/* ---- folders of the compiler's own ---- */
+
+void kilni_reads_expect_folders(kilni_reads *reads, const char *beginning)
 {
-    return reads->ignore && reads->ignore(reads->ignore_user, path);
+    reads->expected = beginning;
+}
+
+static bool leads_back(const char *path)
+{
+    const char *at = path;
+    while ((at = strstr(at, "/..")) != NULL && at[3] != '/' && at[3] != '\0') {
+        at++;
+    }
+    return at != NULL;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool is_in(const char *folder, const char *path)
+{
+    const size_t length = strlen(folder);
+    return strncmp(path, folder, length) == 0 && (path[length] == '/' || path[length] == '\0');
+}
+
+/* Returns true if a path leads into a folder that the compilation has made. The path is the
+ * compiler's own if it leads nowhere else. */
+static bool is_in_made_folder(const kilni_reads *reads, const char *path)
+{
+    bool is = false;
+    for (size_t i = 0; i < reads->made_count && !is; i++) {
+        is = is_in(reads->made[i], path);
+    }
+    return is;
+}
+
+/* Returns true if a path needs no record. */
+static bool is_own(kilni_reads *reads, const char *path)
+{
+    if (!is_in_made_folder(reads, path)) {
+        return false;
+    }
+    if (leads_back(path)) {
+        kilni_reads_fail(reads, "a path leads out of the compiler's temporary folder");
+    }
+    return true;
+}
+
+void kilni_reads_note_made(kilni_reads *reads, const char *path)
+{
+    const bool is_expected =
+        reads->expected && *path == '/' && !leads_back(path) &&
+        strncmp(base_name(path), reads->expected, strlen(reads->expected)) == 0 &&
+        !is_in_made_folder(reads, path);
+    if (!is_expected) {
+        kilni_reads_note_change(reads, path);
+        return;
+    }
+    char **grown = realloc(reads->made, (reads->made_count + 1) * sizeof *grown);
+    reads->made = grown ? grown : reads->made;
+    char *copy = grown ? strdup(path) : NULL;
+    if (copy) {
+        reads->made[reads->made_count++] = copy;
+    } else {
+        reads->is_out_of_memory = true;
+    }
+}
+
+bool kilni_reads_text_names_folder(const kilni_reads *reads, const void *text, size_t size)
+{
+    bool names = false;
+    for (size_t i = 0; i < reads->made_count && size > 0 && !names; i++) {
+        const char *name = base_name(reads->made[i]);
+        names = memmem(text, size, name, strlen(name)) != NULL;
+    }
+    return names;
+}
+
+static bool is_ignored(kilni_reads *reads, const char *path)
+{
+    return is_own(reads, path) || (reads->ignore && reads->ignore(reads->ignore_user, path));
 }
 
 void kilni_reads_note_change(kilni_reads *reads, const char *path)
@@ -149,7 +238,9 @@ static kiln_status add(kilni_reads *reads, kilni_lookup lookup, const char *path
 {
     kiln_status status = reserve(reads);
     char *joined =
-        status == KILN_OK ? join_texts(path, found->what == KILN_FOUND_LINK ? target : "") : NULL;
+        status == KILN_OK
+            ? join_texts(path, kilni_lookup_has_target(lookup, found->what) ? target : "")
+            : NULL;
     if (!joined) {
         return KILN_E_NO_MEMORY;
     }
@@ -247,10 +338,20 @@ static bool is_folder_of_variable(const char *path)
 void kilni_reads_note_facts(kilni_reads *reads, const char *path)
 {
     if (path && reads->working_folder.path && strcmp(path, reads->working_folder.path) == 0) {
-        kilni_reads_note(reads, ".");
+        kilni_reads_note_query(reads, ".");
     } else if (!path || reads->counts_spelled_folder || !is_folder_of_variable(path)) {
-        kilni_reads_note(reads, path);
+        kilni_reads_note_query(reads, path);
     }
+}
+
+void kilni_reads_note_query(kilni_reads *reads, const char *path)
+{
+    note(reads, reads->counts_facts_alone ? KILNI_LOOKUP_FACTS : KILNI_LOOKUP_CONTENT, path);
+}
+
+void kilni_reads_count_facts_alone(kilni_reads *reads)
+{
+    reads->counts_facts_alone = true;
 }
 
 void kilni_reads_count_spelled_folder(kilni_reads *reads)
@@ -303,6 +404,11 @@ void kilni_reads_note_real_path(kilni_reads *reads, const char *path)
     note(reads, KILNI_LOOKUP_REAL_PATH, path);
 }
 
+void kilni_reads_note_listing(kilni_reads *reads, const char *path)
+{
+    note(reads, KILNI_LOOKUP_LISTING, path);
+}
+
 /* ---- what was recorded ---- */
 
 const kilni_words *kilni_reads_words(const kilni_reads *reads)
@@ -333,16 +439,17 @@ bool kilni_reads_use_folder(const kilni_reads *reads)
 
 /* ---- the end of the compilation ---- */
 
-/* Returns true if no file has been written or replaced since it was recorded. This must hold even
- * if the content is the same now, because the compiler might have read different content in
- * between. */
+/* Returns true if no file has been written or replaced, and no name added or removed in a folder
+ * whose names were read, since then. This must hold even if the content is the same now, because
+ * the compiler might have read different content in between. */
 static bool are_untouched(const kilni_reads *reads)
 {
     bool all = true;
     for (size_t i = 0; i < reads->count && all; i++) {
         const kilni_path_facts *found = &reads->items[i].found;
         struct stat now;
-        all = found->what != KILN_FOUND_FILE ||
+        all = (found->what != KILN_FOUND_FILE && reads->items[i].lookup != KILNI_LOOKUP_LISTING) ||
+              found->what == KILN_FOUND_NOTHING ||
               (kilni_os()->fstatat(AT_FDCWD, reads->items[i].path, &now, 0) == 0 &&
                now.st_dev == found->device && now.st_ino == found->inode &&
                now.st_ctim.tv_sec == found->changed.tv_sec &&
@@ -430,6 +537,9 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *word
                                kilni_text *ret_encoded, const char **ret_why)
 {
     tie_to_working_folder(reads);
+    if (reads->expected && reads->made_count == 0) {
+        kilni_reads_fail(reads, "no temporary folder of the compiler was observed");
+    }
     if (reads->is_out_of_memory) {
         return KILN_E_NO_MEMORY;
     }

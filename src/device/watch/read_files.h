@@ -6,8 +6,8 @@
  *
  * A path is recorded as the compiler passed it. A relative path is relative to the working
  * directory of the process that checks it. Kiln checks whether the path exists, what a file
- * contains, which paths lead to the same file or folder, and the target of each link that the
- * compiler read.
+ * contains, which paths lead to the same file or folder, the target of each link, and the names in
+ * each folder that the compiler read.
  */
 #pragma once
 
@@ -28,10 +28,16 @@ kiln_status kilni_reads_new(const char *name, const kilni_word_list *words,
                             kilni_reads **ret_reads);
 void kilni_reads_free(kilni_reads **reads);
 
-/* Records that the compilation queries a path, or is about to open it. */
+/* Records that the compilation is about to open a path. */
 void kilni_reads_note(kilni_reads *reads, const char *path);
 
-/* Records that the compilation queries a path without opening the file. A query of the folder that
+/* Records that the compilation queries a path without opening the file. Its content is recorded
+ * too, unless kilni_reads_count_facts_alone was called. That function is for compilers that look
+ * for large files, such as other programs, which they never open. */
+void kilni_reads_note_query(kilni_reads *reads, const char *path);
+void kilni_reads_count_facts_alone(kilni_reads *reads);
+
+/* Does the same for a query of a path's facts. A query of the folder that
  * PWD names is recorded only after kilni_reads_count_spelled_folder. That function is for compilers
  * that do not themselves check whether PWD names the working directory. */
 void kilni_reads_note_facts(kilni_reads *reads, const char *path);
@@ -62,6 +68,24 @@ void kilni_reads_note_opened(kilni_reads *reads, const char *path);
 /* Record that the compilation reads a link, or resolves all links of a path. */
 void kilni_reads_note_link(kilni_reads *reads, const char *path);
 void kilni_reads_note_real_path(kilni_reads *reads, const char *path);
+
+/* Records that the compilation reads the names in a folder. */
+void kilni_reads_note_listing(kilni_reads *reads, const char *path);
+
+/* Call this for a compiler that makes temporary folders. A folder is the compiler's own if the
+ * compilation itself has made it, so that it was empty, and if its name begins with @beginning.
+ * What the compilation does in such a folder follows from its inputs, and is not recorded. A
+ * compilation that makes no such folder has escaped the watch, and its result cannot be kept.
+ *
+ * @beginning  static text */
+void kilni_reads_expect_folders(kilni_reads *reads, const char *beginning);
+
+/* Records that the compilation has made a folder that did not exist. */
+void kilni_reads_note_made(kilni_reads *reads, const char *path);
+
+/* Returns true if a text contains the name of a folder of the compiler's own. These names are
+ * random. */
+bool kilni_reads_text_names_folder(const kilni_reads *reads, const void *text, size_t size);
 
 /* Returns true if a path must not be recorded, because it is the compiler's own file, or because
  * the key already contains it. */

@@ -4,8 +4,9 @@
  * folder. If it is not, the folder of the program's name follows. Next come the count of reads,
  * u32, and the reads. Each read begins with the kind of look-up, u8; what was found, u8; whether
  * the path is relative to the folder of the name, u8; and the path. For a link, its target follows.
- * For a file, its size, u64, and the BLAKE2b-256 of its content follow. For a file or a folder, the
- * index, u32, of the first read that led to the same one comes last.
+ * For a folder whose names were read, a digest of the names follows, as text. For a file, its size,
+ * u64, and the BLAKE2b-256 of its content follow. For a file or a folder, the index, u32, of the
+ * first read that led to the same one comes last.
  */
 #include "device/watch/stored_reads.h"
 
@@ -38,7 +39,7 @@ static kiln_status append_lookup(kilni_text *to, const kilni_stored_read *read)
 kiln_status kilni_stored_reads_append(kilni_text *to, const kilni_stored_read *read)
 {
     kiln_status status = append_lookup(to, read);
-    if (status == KILN_OK && read->what == KILN_FOUND_LINK) {
+    if (status == KILN_OK && kilni_lookup_has_target(read->lookup, read->what)) {
         status = kilni_append_text(to, read->target);
     }
     if (status == KILN_OK && read->what == KILN_FOUND_FILE) {
@@ -80,7 +81,7 @@ kiln_status kilni_stored_reads_decode_next(kilni_byte_reader *reader, kilni_stor
     kilni_stored_read read = {.lookup = (kilni_lookup)lookup, .what = (kiln_finding)what};
     read.is_relative = kilni_read_u8(reader) != 0;
     read.path = kilni_read_text(reader);
-    read.target = what == KILN_FOUND_LINK ? kilni_read_text(reader) : "";
+    read.target = kilni_lookup_has_target(read.lookup, read.what) ? kilni_read_text(reader) : "";
     if (what == KILN_FOUND_FILE) {
         decode_file(reader, &read);
     }
@@ -88,7 +89,7 @@ kiln_status kilni_stored_reads_decode_next(kilni_byte_reader *reader, kilni_stor
         read.same = kilni_read_u32(reader);
     }
     if (reader->failed || !read.path || !read.target || lookup < KILNI_LOOKUP_CONTENT ||
-        lookup > KILNI_LOOKUP_REAL_NAMES || what < KILN_FOUND_NOTHING || what > KILN_FOUND_LINK) {
+        lookup > KILNI_LOOKUP_FACTS || what < KILN_FOUND_NOTHING || what > KILN_FOUND_LINK) {
         return KILN_E_CORRUPT;
     }
     *ret_read = read;

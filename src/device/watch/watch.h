@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <kiln/status.h>
@@ -11,10 +12,18 @@
 #include "device/watch/compilation.h"
 #include "device/watch/watched_library.h"
 
+enum { KILNI_WATCH_LIBRARIES_MAX = 8 };
+
+/* A library that is watched, and its mark at the beginning. */
+typedef struct kilni_watch_library {
+    const kilni_watched *library;
+    uint64_t mark;
+} kilni_watch_library;
+
 typedef struct kilni_watch {
     kilni_compilation compilation;
-    const kilni_watched *library;
-    uint64_t mark;    /* of the library, at the beginning */
+    kilni_watch_library libraries[KILNI_WATCH_LIBRARIES_MAX];
+    size_t count;
     int cancel_state; /* of the thread, before the watch */
 } kilni_watch;
 
@@ -30,3 +39,7 @@ typedef struct kilni_watch {
 kiln_status kilni_watch_begin(kilni_watch *watch, kilni_watched *library, kilni_reads *reads,
                               kilni_folds *folds);
 void kilni_watch_end(void *begun);
+
+/* Call this after kilni_watch_begin for each further library of a compiler that consists of
+ * several, at most KILNI_WATCH_LIBRARIES_MAX - 1. Blocks: on the loader. */
+void kilni_watch_add(kilni_watch *watch, kilni_watched *library);

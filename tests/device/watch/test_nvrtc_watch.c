@@ -984,6 +984,36 @@ static bool raise_signal(const void *unused, const char *path)
     return false;
 }
 
+static void do_nothing(int number)
+{
+    (void)number;
+}
+
+/* comgr saves a handler, LLVM installs its own, and comgr restores the first one. */
+static void save_and_restore(const char *arrives)
+{
+    const struct sigaction handled = {.sa_handler = do_nothing, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction saved, before;
+    assert_int_equal(CALL(sigaction_call, "sigaction")(SIGUSR2, NULL, &saved), 0);
+    assert_int_equal(CALL(sigaction_call, "sigaction")(SIGUSR2, &handled, &before), 0);
+    if (arrives) {
+        raise(SIGUSR2);
+    }
+    assert_int_equal(CALL(sigaction_call, "sigaction")(SIGUSR2, &saved, NULL), 0);
+}
+
+static void test_handlers_that_are_restored(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        compilation c = watch_calls(save_and_restore, NULL);
+        assert_int_equal(c.status, KILN_OK);
+        compilation_done(&c);
+        c = watch_calls(save_and_restore, "a signal");
+        assert_spoiled(&c, "a signal arrived during the compilation");
+    }
+}
+
 static void query_header(const char *unused)
 {
     struct stat facts;
@@ -1229,6 +1259,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_errno_is_kept),
         IN_SCRATCH(test_each_read_is_reported),
         IN_SCRATCH(test_real_name_of_an_open_file_is_recorded),
+        IN_SCRATCH(test_handlers_that_are_restored),
         IN_SCRATCH(test_signal_in_a_report_fails_the_result),
         IN_SCRATCH(test_uncheckable_read_fails_the_result),
         cmocka_unit_test(test_names_for_large_files),

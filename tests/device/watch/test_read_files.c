@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -128,6 +129,114 @@ static void test_reads_that_name_the_folder(void **state)
     }
 }
 
+/* ---- folders ---- */
+
+static kiln_status finish(kilni_reads *reads, kilni_text *encoded, const char **why)
+{
+    kilni_words words = {.list = &kilni_clock_words};
+    const kiln_status status = kilni_reads_finish(reads, false, &words, encoded, why);
+    kilni_reads_free(&reads);
+    return status;
+}
+
+static void test_reads_of_names_in_a_folder(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("folder", 0700), 0);
+    write_file("folder/a.h", "one");
+    kilni_reads *reads = new_reads(NULL);
+    kilni_reads_note_listing(reads, "folder");
+    kilni_reads_note_listing(reads, "absent");
+    kilni_text encoded = finish_reads(reads, false);
+    write_file("folder/a.h", "two");
+    assert_int_equal(reads_hold(&encoded, NULL), KILN_OK);
+    write_file("folder/b.h", "one");
+    assert_int_equal(reads_hold(&encoded, NULL), KILN_MISS);
+    assert_int_equal(remove("folder/b.h"), 0);
+    assert_int_equal(reads_hold(&encoded, NULL), KILN_OK);
+    assert_int_equal(remove("folder/a.h"), 0);
+    assert_int_equal(mkdir("folder/a.h", 0700), 0);
+    assert_int_equal(reads_hold(&encoded, NULL), KILN_MISS);
+    kilni_text_done(&encoded);
+}
+
+static void test_names_that_change_during_a_compilation(void **state)
+{
+    (void)state;
+    struct stat before, now;
+    kilni_text encoded = {0};
+    const char *why = NULL;
+    assert_int_equal(mkdir("folder", 0700), 0);
+    kilni_reads *reads = new_reads(NULL);
+    kilni_reads_note_listing(reads, "folder");
+    assert_int_equal(stat("folder", &before), 0);
+    do { /* until the folder's change time differs */
+        write_file("folder/a.h", "one");
+        assert_int_equal(remove("folder/a.h"), 0);
+        assert_int_equal(stat("folder", &now), 0);
+    } while (memcmp(&now.st_ctim, &before.st_ctim, sizeof now.st_ctim) == 0);
+    assert_int_equal(finish(reads, &encoded, &why), KILN_MISS);
+}
+
+static void test_facts_of_a_file(void **state)
+{
+    (void)state;
+    write_file("a.h", "one");
+    kilni_reads *reads = new_reads(NULL);
+    kilni_reads_count_facts_alone(reads);
+    kilni_reads_note_query(reads, "a.h");
+    kilni_text encoded = finish_reads(reads, false);
+    write_file("a.h", "two");
+    assert_int_equal(reads_hold(&encoded, NULL), KILN_OK);
+    assert_int_equal(chmod("a.h", 0700), 0);
+    assert_int_equal(reads_hold(&encoded, NULL), KILN_MISS);
+    assert_int_equal(remove("a.h"), 0);
+    assert_int_equal(reads_hold(&encoded, NULL), KILN_MISS);
+    write_file("a.h", "longer");
+    assert_int_equal(reads_hold(&encoded, NULL), KILN_MISS);
+    kilni_text_done(&encoded);
+}
+
+/* What a compilation does with its temporary folders. */
+static void test_folders_of_the_compiler(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *made, *changed, *why;
+    } cases[] = {
+        {"/tmp/own-1", "/tmp/own-1/a.o", NULL},
+        {"/tmp/own-1", "/tmp/own-1", NULL},
+        {"/tmp/own-1", "/tmp/own-1/..a", NULL},
+        {"/tmp/own-1", "/tmp/own-10/a.o", "a file is written, made, renamed or removed"},
+        {"/tmp/own-1", "/tmp/a.o", "a file is written, made, renamed or removed"},
+        {"/tmp/own-1", "/tmp/own-1/../a.o", "a path leads out of the compiler's temporary folder"},
+        {"/tmp/own-1", "/tmp/own-1/..", "a path leads out of the compiler's temporary folder"},
+        {"/tmp/other-1", NULL, "a file is written, made, renamed or removed"},
+        {"own-1", NULL, "a file is written, made, renamed or removed"},
+        {"/tmp/../own-1", NULL, "a file is written, made, renamed or removed"},
+        {NULL, NULL, "no temporary folder of the compiler was observed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kilni_reads *reads = new_reads(NULL);
+        kilni_text encoded = {0};
+        const char *why = NULL;
+        kilni_reads_expect_folders(reads, "own-");
+        if (cases[i].made) {
+            kilni_reads_note_made(reads, cases[i].made);
+        }
+        if (cases[i].changed) {
+            kilni_reads_note_change(reads, cases[i].changed);
+            kilni_reads_note(reads, cases[i].changed);
+            assert_true(kilni_reads_text_names_folder(reads, "in own-1 here", 13));
+            assert_false(kilni_reads_text_names_folder(reads, "in own-2 here", 13));
+        }
+        assert_int_equal(finish(reads, &encoded, &why),
+                         cases[i].why ? KILN_E_UNSUPPORTED : KILN_OK);
+        assert_true(why == cases[i].why || strcmp(why, cases[i].why) == 0);
+        kilni_text_done(&encoded);
+    }
+}
+
 /* ---- memory that runs out ---- */
 
 static kiln_status read_and_hold(void)
@@ -141,6 +250,9 @@ static kiln_status read_and_hold(void)
         kilni_reads_note(reads, "/etc/passwd");
         kilni_reads_note(reads, "absent.h");
         kilni_reads_note_link(reads, "/proc/self/exe");
+        kilni_reads_note_listing(reads, "folder");
+        kilni_reads_expect_folders(reads, "own-");
+        kilni_reads_note_made(reads, "/tmp/own-1");
         status = kilni_reads_finish(reads, true, &words, &encoded, &why);
         kilni_reads_free(&reads);
     }
@@ -154,6 +266,8 @@ static kiln_status read_and_hold(void)
 static void test_memory_runs_out(void **state)
 {
     (void)state;
+    assert_int_equal(mkdir("folder", 0700), 0);
+    write_file("folder/a.h", "one");
     check_each_allocation(read_and_hold);
 }
 
@@ -196,6 +310,20 @@ static ssize_t failing_readlinkat(int directory, const char *path, char *buffer,
     return fails_now() ? -1 : kilni_os_system()->readlinkat(directory, path, buffer, size);
 }
 
+static DIR *failing_fdopendir(int file)
+{
+    return fails_now() ? NULL : kilni_os_system()->fdopendir(file);
+}
+
+static struct dirent *failing_readdir(DIR *folder)
+{
+    if (fails_now()) {
+        return NULL;
+    }
+    errno = 0;
+    return kilni_os_system()->readdir(folder);
+}
+
 /* A file that cannot be read is never treated as unchanged. */
 static void test_system_calls_fail(void **state)
 {
@@ -206,6 +334,10 @@ static void test_system_calls_fail(void **state)
     failing_table.fstat = failing_fstat;
     failing_table.read = failing_read;
     failing_table.readlinkat = failing_readlinkat;
+    failing_table.fdopendir = failing_fdopendir;
+    failing_table.readdir = failing_readdir;
+    assert_int_equal(mkdir("folder", 0700), 0);
+    write_file("folder/a.h", "one");
     for (int n = 1;; n++) {
         calls_left = n;
         has_failed = false;
@@ -228,6 +360,10 @@ int main(void)
         IN_SCRATCH(test_reads_of_a_file_that_changes_during_a_compilation),
         IN_SCRATCH(test_reads_find_clock_words),
         IN_SCRATCH(test_reads_that_name_the_folder),
+        IN_SCRATCH(test_reads_of_names_in_a_folder),
+        IN_SCRATCH(test_names_that_change_during_a_compilation),
+        IN_SCRATCH(test_facts_of_a_file),
+        IN_SCRATCH(test_folders_of_the_compiler),
         IN_SCRATCH(test_memory_runs_out),
         IN_SCRATCH(test_system_calls_fail),
     };
