@@ -58,6 +58,11 @@ int answer_lowered_name(nvrtc_library *library, kilni_nvrtc_program program, con
         return library_real(library)->lowered_name(program, expression, ret_name);
     }
     const kilni_nvrtc_name *name = kilni_nvrtc_outputs_name(&record->outputs, expression);
+    if (!name && !library_runtime(library)->knows_errors) {
+        program_compile_late(programs_find(program),
+                             "the name of an unknown expression is requested");
+        return library_real(library)->lowered_name(program, expression, ret_name);
+    }
     const int result = name ? name->result : KILNI_NVRTC_NAME_NOT_VALID;
     *ret_name = result == KILNI_NVRTC_SUCCESS ? name->lowered : NULL; /* like NVRTC */
     return result;

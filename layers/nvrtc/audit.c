@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The audit library (rtld-audit(7)). The loader calls this library for each object that it loads
- * into the process, before it binds any symbol to the object. If the object is a libnvrtc or a
- * libnvJitLink, this library replaces the addresses of functions in the object's symbol table, in
- * memory only. Callers then reach the functions below, no matter whether they are linked to the
- * object or use dlsym. At the first call, these functions load the layer. If that fails, they call
- * the object's functions directly.
+ * into the process, before it binds any symbol to the object. If the object is a libnvrtc, a
+ * libnvJitLink or a library with HIPRTC's functions, this library replaces the addresses of
+ * functions in the object's symbol table, in memory only. Callers then reach the functions below,
+ * no matter whether they are linked to the object or use dlsym. At the first call, these functions
+ * load the layer. If that fails, they call the object's functions directly.
  *
  * This library uses no C library (see device/freestanding.h).
  */
@@ -14,6 +14,7 @@
 
 #include "ask.h"
 #include "device/freestanding.h"
+#include "device/hiprtc/functions.h"
 #include "device/symbols.h"
 #include "hooks.h"
 #include "restart.h"
@@ -247,7 +248,10 @@ static const nvrtc_hooks *hooks(void)
     SIZE_AND_GET(n, KILNI_NVRTC_CUBIN, cubin_size, cubin)                                          \
     SIZE_AND_GET(n, KILNI_NVRTC_LTOIR, ltoir_size, ltoir)                                          \
     SIZE_AND_GET(n, KILNI_NVRTC_OPTIXIR, optixir_size, optixir)                                    \
-    SIZE_AND_GET(n, KILNI_NVRTC_NVVM, nvvm_size, nvvm)
+    SIZE_AND_GET(n, KILNI_NVRTC_NVVM, nvvm_size, nvvm)                                             \
+    SIZE_AND_GET(n, KILNI_HIPRTC_LOG, hip_log_size, hip_log)                                       \
+    SIZE_AND_GET(n, KILNI_HIPRTC_CODE, hip_code_size, hip_code)                                    \
+    SIZE_AND_GET(n, KILNI_HIPRTC_BITCODE, hip_bitcode_size, hip_bitcode)
 
 FUNCTIONS_OF_SLOT(0)
 FUNCTIONS_OF_SLOT(1)
@@ -259,9 +263,24 @@ FUNCTIONS_OF_SLOT(3)
         .create = create_##n, .destroy = destroy_##n, .compile = compile_##n,                      \
         .add_name = add_name_##n, .lowered_name = lowered_name_##n,                                \
         .set_callback = set_callback_##n,                                                          \
-        .size = {log_size_##n,   ptx_size_##n,     cubin_size_##n,                                 \
-                 ltoir_size_##n, optixir_size_##n, nvvm_size_##n},                                 \
-        .get = {log_##n, ptx_##n, cubin_##n, ltoir_##n, optixir_##n, nvvm_##n},                    \
+        .size = {[KILNI_NVRTC_LOG] = log_size_##n,                                                 \
+                 [KILNI_NVRTC_PTX] = ptx_size_##n,                                                 \
+                 [KILNI_NVRTC_CUBIN] = cubin_size_##n,                                             \
+                 [KILNI_NVRTC_LTOIR] = ltoir_size_##n,                                             \
+                 [KILNI_NVRTC_OPTIXIR] = optixir_size_##n,                                         \
+                 [KILNI_NVRTC_NVVM] = nvvm_size_##n,                                               \
+                 [KILNI_HIPRTC_LOG] = hip_log_size_##n,                                            \
+                 [KILNI_HIPRTC_CODE] = hip_code_size_##n,                                          \
+                 [KILNI_HIPRTC_BITCODE] = hip_bitcode_size_##n},                                   \
+        .get = {[KILNI_NVRTC_LOG] = log_##n,                                                       \
+                [KILNI_NVRTC_PTX] = ptx_##n,                                                       \
+                [KILNI_NVRTC_CUBIN] = cubin_##n,                                                   \
+                [KILNI_NVRTC_LTOIR] = ltoir_##n,                                                   \
+                [KILNI_NVRTC_OPTIXIR] = optixir_##n,                                               \
+                [KILNI_NVRTC_NVVM] = nvvm_##n,                                                     \
+                [KILNI_HIPRTC_LOG] = hip_log_##n,                                                  \
+                [KILNI_HIPRTC_CODE] = hip_code_##n,                                                \
+                [KILNI_HIPRTC_BITCODE] = hip_bitcode_##n},                                         \
     }
 
 static const kilni_nvrtc_functions replacements[SLOT_COUNT] = {TABLE_OF_SLOT(0), TABLE_OF_SLOT(1),
@@ -305,7 +324,14 @@ static int is_left_alone(const char *name)
                                      "nvrtcGetPCHHeapSize",
                                      "nvrtcSetPCHHeapSize",
                                      "nvrtcGetPCHCreateStatus",
-                                     "nvrtcGetPCHHeapSizeRequired"};
+                                     "nvrtcGetPCHHeapSizeRequired",
+                                     "hiprtcVersion",
+                                     "hiprtcGetErrorString",
+                                     "hiprtcLinkCreate",
+                                     "hiprtcLinkAddFile",
+                                     "hiprtcLinkAddData",
+                                     "hiprtcLinkComplete",
+                                     "hiprtcLinkDestroy"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (kilni_bare_equal(name, names[i])) {
             return 1;
@@ -337,10 +363,12 @@ static void *replace_function(void *user, const char *name, void *address)
         return (void *)replacements[n].member;                                                     \
     }
     KILNI_NVRTC_FUNCTIONS(PICK)
+    KILNI_HIPRTC_FUNCTIONS(PICK)
 #undef PICK
-    const int is_of_nvrtc =
-        kilni_bare_begins_with(name, "nvrtc") || kilni_bare_begins_with(name, "__nvrtc");
-    return is_of_nvrtc && !is_left_alone(name) ? replace_unknown(in, address) : NULL;
+    const int is_of_runtime = kilni_bare_begins_with(name, "nvrtc") ||
+                              kilni_bare_begins_with(name, "__nvrtc") ||
+                              kilni_bare_begins_with(name, "hiprtc");
+    return is_of_runtime && !is_left_alone(name) ? replace_unknown(in, address) : NULL;
 }
 
 /* Replaces a function of nvJitLink, known or not. nvJitLinkVersion concerns no link. */
@@ -368,6 +396,14 @@ static int is_nvrtc(const char *file)
            !kilni_bare_begins_with(file, "libnvrtc-builtins");
 }
 
+/* HIPRTC is a part of HIP's runtime, or, since 5.3, a library of its own. */
+static int is_hiprtc(const char *file)
+{
+    return kilni_bare_begins_with(file, "libamdhip64") ||
+           (kilni_bare_begins_with(file, "libhiprtc") &&
+            !kilni_bare_begins_with(file, "libhiprtc-builtins"));
+}
+
 static int is_linker(const char *file)
 {
     return kilni_bare_begins_with(file, "libnvJitLink");
@@ -390,6 +426,7 @@ static void take_nvrtc(struct link_map *map, const kilni_symbols *symbols)
         clear(&in->in, in);
 #define CLEAR(member, type, exported) in->real.member = NULL;
         KILNI_NVRTC_FUNCTIONS(CLEAR)
+        KILNI_HIPRTC_FUNCTIONS(CLEAR)
 #undef CLEAR
         in->in.map = map;
         in->in.is_taken = kilni_symbols_replace(symbols, replace_function, in);
@@ -413,8 +450,10 @@ static void take_linker(struct link_map *map, const kilni_symbols *symbols)
 static void take_library(struct link_map *map, const kilni_symbols *symbols)
 {
     const char *file = kilni_bare_base_name(map->l_name ? map->l_name : "");
-    if ((is_nvrtc(symbols->soname) || is_nvrtc(file)) &&
-        kilni_symbols_find(map, "nvrtcCompileProgram")) {
+    if (((is_nvrtc(symbols->soname) || is_nvrtc(file)) &&
+         kilni_symbols_find(map, "nvrtcCompileProgram")) ||
+        ((is_hiprtc(symbols->soname) || is_hiprtc(file)) &&
+         kilni_symbols_find(map, "hiprtcCompileProgram"))) {
         take_nvrtc(map, symbols);
     } else if ((is_linker(symbols->soname) || is_linker(file)) &&
                kilni_symbols_find(map, "nvJitLinkComplete")) {

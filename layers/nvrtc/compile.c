@@ -3,26 +3,23 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "../shared/cancellation_guard.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "base/error.h"
-#include "device/nvrtc/compile_uncached.h"
 #include "device/nvrtc/description.h"
-#include "device/nvrtc/lasting_options.h"
 #include "device/watch/read_files.h"
 #include "device/watch/results.h"
 #include "device/watch/watch.h"
 #include "library.h"
 
-#define CALL "nvrtcCompileProgram"
-
-/* One call of nvrtcCompileProgram. */
+/* One call of the function that compiles. */
 typedef struct compile_call {
     program_record *record;
     const kilni_nvrtc_functions *real;
+    const runtime *runtime;
     int option_count;
     const char *const *options;
 
@@ -39,11 +36,17 @@ typedef struct compile_call {
 static kiln_status load(void *user, const kiln_entry *const *entries)
 {
     compile_call *call = user;
-    const char *const name = call->record->name;
+    const char *const name = call->record->place;
     kilni_stored_result found;
     kilni_nvrtc_outputs outputs;
     const char *changed = NULL;
-    kiln_status status = kilni_results_find(entries[0], name, &found, &changed);
+    kilni_watched *libraries[KILNI_WATCH_LIBRARIES_MAX];
+    size_t count = 0;
+    kiln_status status = library_find_watched(call->record->library, libraries, &count);
+    if (status != KILN_OK) {
+        return status == KILN_E_NO_MEMORY ? status : KILN_MISS;
+    }
+    status = kilni_results_find(entries[0], name, &found, &changed);
     if (status == KILN_OK) {
         status = kilni_nvrtc_outputs_decode(found.outputs, found.code, name, &outputs);
     }
@@ -64,7 +67,7 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
 static void compile_at_nvrtc(compile_call *call)
 {
     call->is_compiled = 1;
-    kilni_nvrtc_note_lasting_options(call->option_count, call->options);
+    call->runtime->note_options(call->option_count, call->options);
     call->record->state = PROGRAM_NATIVE;
     call->result = call->real->compile(call->record->handle, call->option_count, call->options);
 }
@@ -73,7 +76,7 @@ static void compile_at_nvrtc(compile_call *call)
 static kiln_status compile_to_keep(compile_call *call)
 {
     call->record->state = PROGRAM_NATIVE;
-    const kiln_status status = kilni_nvrtc_compile(
+    const kiln_status status = call->runtime->compile(
         call->real, call->record->handle, call->option_count, call->options, &call->result);
     call->is_compiled = status == KILN_OK;
     return status;
@@ -81,13 +84,23 @@ static kiln_status compile_to_keep(compile_call *call)
 
 static bool begin_watch(compile_call *call, kilni_watch *watch)
 {
-    kilni_watched *library = library_watched(call->record->library);
-    kiln_status status = kilni_reads_new(call->record->name, &kilni_clock_words, &call->reads);
+    kilni_watched *libraries[KILNI_WATCH_LIBRARIES_MAX];
+    size_t count = 0;
+    kiln_status status = library_find_watched(call->record->library, libraries, &count);
+    if (status == KILN_OK) {
+        status = kilni_reads_new(call->record->place, call->runtime->compiler->words, &call->reads);
+    }
+    if (status == KILN_OK) {
+        status = call->runtime->prepare_reads(call->reads, call->option_count, call->options);
+    }
     if (status == KILN_OK) {
         status = kilni_folds_new(&call->folds);
     }
     if (status == KILN_OK) {
-        status = kilni_watch_begin(watch, library, call->reads, call->folds);
+        status = kilni_watch_begin(watch, libraries[0], call->reads, call->folds);
+    }
+    for (size_t i = 1; i < count && status == KILN_OK; i++) {
+        kilni_watch_add(watch, libraries[i]);
     }
     if (status != KILN_OK) {
         kilni_reads_free(&call->reads);
@@ -113,7 +126,8 @@ static kiln_status build(void *user, kiln_error *error)
     }
     return call->result == KILNI_NVRTC_SUCCESS
                ? KILN_OK
-               : kilni_error_set(error, KILN_E_BUILD, 0, "NVRTC returned error %d", call->result);
+               : kilni_error_set(error, KILN_E_BUILD, 0, "%s returned error %d",
+                                 call->runtime->call, call->result);
 }
 
 static kiln_status make_entry(const compile_call *call, const kilni_stored_result *made,
@@ -151,7 +165,7 @@ static kiln_status make_entry(const compile_call *call, const kilni_stored_resul
 static const char *finish_watched(compile_call *call, bool moves, kilni_text *ret_reads,
                                   kilni_text *ret_folds)
 {
-    const char *why = "no memory for what the compiler reads and folds";
+    const char *why = "the compiler cannot be watched, or there is no memory for that";
     if (!call->reads || !call->folds ||
         kilni_reads_finish(call->reads, moves, &call->words, ret_reads, &why) != KILN_OK ||
         kilni_folds_finish(call->folds, ret_folds, &why) != KILN_OK) {
@@ -159,11 +173,10 @@ static const char *finish_watched(compile_call *call, bool moves, kilni_text *re
     }
     why = kilni_clock_words_refusal(&call->words);
     if (!why) {
-        why = kilni_nvrtc_lasting_options_refusal(call->option_count, call->options);
+        why = call->runtime->refuse_result(call->option_count, call->options);
     }
-    return why || library_confirm(call->record->library) == KILN_OK
-               ? why
-               : "NVRTC used a different libnvrtc-builtins than the one that was found";
+    return why || library_confirm(call->record->library) == KILN_OK ? why
+                                                                    : call->runtime->contradiction;
 }
 
 static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, kilni_text *code,
@@ -177,6 +190,20 @@ static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, k
                                     ret_moves);
 }
 
+static bool names_folder(const compile_call *call, const kilni_text *outputs,
+                         const kilni_text *code)
+{
+    return kilni_reads_text_names_folder(call->reads, outputs->bytes, outputs->length) ||
+           kilni_reads_text_names_folder(call->reads, code->bytes, code->length);
+}
+
+static void trace_result_passed(const char *call, const char *why)
+{
+    char what[64];
+    snprintf(what, sizeof what, "result of %s", call);
+    trace_passed(what, why);
+}
+
 static kiln_status capture(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
                            kiln_entry **ret_entry)
 {
@@ -186,8 +213,11 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
     (void)index;
     kiln_status status = take_outputs(call, &outputs, &code, &moves);
     const char *why = status == KILN_OK ? finish_watched(call, moves, &reads, &folds) : NULL;
+    if (!why && status == KILN_OK && names_folder(call, &outputs, &code)) {
+        why = "it contains the path of the compiler's temporary folder";
+    }
     if (why) {
-        trace_passed("result of " CALL, why);
+        trace_result_passed(call->runtime->call, why);
         status = KILN_E_UNSUPPORTED;
     }
     if (status == KILN_OK) {
@@ -210,7 +240,7 @@ static void pass_through(compile_call *call, const char *reason)
 {
     const kiln_stats counted = {.passed_through = 1};
     session_count(&counted);
-    trace_passed(CALL, reason);
+    trace_passed(call->runtime->call, reason);
     compile_at_nvrtc(call);
 }
 
@@ -237,6 +267,9 @@ static kiln_status make_key(compile_call *call, kiln_error *error)
     const kilni_inputs inputs = program_inputs(call->record, call->option_count, call->options);
     kiln_key_builder *builder = NULL;
     kiln_status status = library_begin_key(call->record->library, &builder, error);
+    if (status == KILN_OK && !call->record->place && call->record->name) {
+        status = kiln_key_builder_add_text(builder, "name", call->record->name);
+    }
     if (status == KILN_OK) {
         status = kilni_inputs_add_to_key(&inputs, &call->words, builder, error);
     }
@@ -269,6 +302,11 @@ static void look_up_or_compile(void *user)
                      call->record->obstacle ? call->record->obstacle : "no memory for the cache");
         return;
     }
+    const char *refusal = call->runtime->refuse_lookup(call->option_count, call->options);
+    if (refusal) {
+        pass_through(call, refusal);
+        return;
+    }
     kiln_error error = {.struct_size = sizeof error};
     const kiln_status status = make_key(call, &error);
     if (status != KILN_OK) {
@@ -280,11 +318,13 @@ static void look_up_or_compile(void *user)
 
 int compile_program(program_record *record, int option_count, const char *const *options)
 {
+    const runtime *of = library_runtime(record->library);
     compile_call call = {.record = record,
                          .real = library_real(record->library),
+                         .runtime = of,
                          .option_count = option_count,
                          .options = options,
-                         .words.list = &kilni_clock_words};
+                         .words.list = of->compiler->words};
     if (!is_well_formed(&call)) {
         return call.real->compile(record->handle, option_count, options);
     }

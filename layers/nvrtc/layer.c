@@ -8,7 +8,6 @@
 #include "../shared/session.h"
 #include "answers.h"
 #include "compile.h"
-#include "device/nvrtc/lasting_options.h"
 #include "hooks.h"
 #include "library.h"
 #include "link_calls.h"
@@ -52,17 +51,20 @@ static int compile(nvrtc_library *library, kilni_nvrtc_program program, int opti
         program_compile_late(record, "the program is compiled again");
         record->state = PROGRAM_NATIVE;
     }
-    kilni_nvrtc_note_lasting_options(option_count, options);
+    library_runtime(library)->note_options(option_count, options);
     return library_real(library)->compile(program, option_count, options);
 }
 
 /* NVRTC accepts no name expressions for a program that has been compiled. So the layer refuses them
- * for a program that was loaded from the cache. */
+ * for a program that was loaded from the cache. Versions of HIPRTC differ in what they do. */
 static int add_name(nvrtc_library *library, kilni_nvrtc_program program, const char *expression)
 {
     program_record *record = programs_find(program);
     if (record && record->state == PROGRAM_LOADED && expression) {
-        return KILNI_NVRTC_NAMES_AFTER_COMPILATION;
+        if (library_runtime(library)->knows_errors) {
+            return KILNI_NVRTC_NAMES_AFTER_COMPILATION;
+        }
+        program_compile_late(record, "a name expression is added after the compilation");
     }
     const int result = library_real(library)->add_name(program, expression);
     if (record && result == KILNI_NVRTC_SUCCESS) {

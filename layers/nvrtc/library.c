@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "library.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "base/error.h"
-#include "device/nvrtc/identity.h"
 #include "key/builder.h"
 
 struct nvrtc_library {
     const struct link_map *map;
     kilni_nvrtc_functions real;
-    kilni_watched *watched;
+    const runtime *runtime;
     nvrtc_library *next;
 
     /* The members below are guarded by the lock. */
-    kiln_key *identity; /* NULL: not determined yet */
+    kilni_watched *watched[KILNI_WATCH_LIBRARIES_MAX];
+    size_t watched_count; /* 0: not found yet */
+    kiln_key *identity;   /* NULL: not determined yet */
     int is_confirmed;
     int is_contradicted;
 };
@@ -43,9 +47,43 @@ const kilni_nvrtc_functions *library_real(const nvrtc_library *library)
     return &library->real;
 }
 
-kilni_watched *library_watched(const nvrtc_library *library)
+const runtime *library_runtime(const nvrtc_library *library)
 {
-    return library->watched;
+    return library->runtime;
+}
+
+/* Returns how many libraries are known; 0: none yet. */
+static size_t get_watched(const nvrtc_library *library,
+                          kilni_watched *ret_libraries[KILNI_WATCH_LIBRARIES_MAX])
+{
+    library_lock();
+    const size_t count = library->watched_count;
+    memcpy(ret_libraries, library->watched, count * sizeof *ret_libraries);
+    library_unlock();
+    return count;
+}
+
+/* Several threads can set the same libraries. */
+static void set_watched(nvrtc_library *library, kilni_watched *const *watched, size_t count)
+{
+    library_lock();
+    memcpy(library->watched, watched, count * sizeof *watched);
+    library->watched_count = count;
+    library_unlock();
+}
+
+kiln_status library_find_watched(nvrtc_library *library,
+                                 kilni_watched *ret_libraries[KILNI_WATCH_LIBRARIES_MAX],
+                                 size_t *ret_count)
+{
+    size_t count = get_watched(library, ret_libraries);
+    const kiln_status status =
+        count > 0 ? KILN_OK : library->runtime->find_watched(ret_libraries, &count);
+    if (status == KILN_OK) {
+        set_watched(library, ret_libraries, count);
+        *ret_count = count;
+    }
+    return status;
 }
 
 /* ---- attaching ---- */
@@ -55,23 +93,37 @@ static nvrtc_library *add_library(const struct link_map *map, const kilni_nvrtc_
 {
     nvrtc_library *added = calloc(1, sizeof *added);
     if (added) {
-        *added = (nvrtc_library){.map = map, .real = *real, .watched = watched, .next = libraries};
+        *added = (nvrtc_library){.map = map,
+                                 .real = *real,
+                                 .runtime = runtime_of(real),
+                                 .watched = {watched},
+                                 .watched_count = watched ? 1 : 0,
+                                 .next = libraries};
         libraries = added;
     }
     return added;
 }
 
-nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real)
+/* Returns true if the library stays loaded. A library that is watched does, because Kiln's
+ * functions, to which the library's calls are redirected, must find it. */
+static bool prepare(struct link_map *map, const runtime *of, kilni_watched **ret_watched)
 {
-    /* A library that is watched stays loaded, because Kiln's functions, to which the library's
-     * calls are redirected, must find it. */
-    kilni_watched *watched;
-    if (!kilni_nvrtc_functions_suffice(real)) {
-        return NULL;
+    if (of->find_watched) {
+        return dlopen(map->l_name, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY) != NULL;
     }
-    if (kilni_watched_find(map, &watched) != KILN_OK) {
+    const kiln_status status = kilni_watched_find(map, ret_watched);
+    if (status != KILN_OK) {
         trace_note("libnvrtc cannot be watched for the files that it reads: its compilations are "
                    "not cached");
+    }
+    return status == KILN_OK;
+}
+
+nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real)
+{
+    const runtime *of = runtime_of(real);
+    kilni_watched *watched = NULL;
+    if (!of->suffices(real) || !prepare(map, of, &watched)) {
         return NULL;
     }
     library_lock();
@@ -94,7 +146,7 @@ static kiln_status read_identity(const nvrtc_library *library, kiln_key **ret_id
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_add_identity(&library->real, builder, error);
+        status = library->runtime->add_identity(&library->real, builder, error);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, ret_identity);
@@ -113,8 +165,7 @@ static kiln_status find_known_identity(nvrtc_library *library, kiln_key **ret_id
     library_lock();
     if (library->is_contradicted) {
         status =
-            kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                            "NVRTC uses a different libnvrtc-builtins than the one that was found");
+            kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s", library->runtime->contradiction);
     } else {
         *ret_identity = library->identity ? kiln_key_retain(library->identity) : NULL;
     }
@@ -163,7 +214,7 @@ kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_bui
         status = kilni_key_parts_add(identity, builder);
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_add_environment(session_config()->key_variables, builder, error);
+        status = library->runtime->add_environment(session_config()->key_variables, builder, error);
     }
     kiln_key_release(&identity);
     if (status != KILN_OK) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The libnvrtc libraries of a process. A process can have several.
+ * The libraries of a process that have the functions of NVRTC or HIPRTC. A process can have
+ * several.
  */
 #pragma once
 
 #include <kiln/key.h>
 
-#include "device/watch/watched_library.h"
 #include "hooks.h"
+#include "runtime.h"
 
 /* Does what nvrtc_hooks.attach describes. */
 nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real);
@@ -15,8 +16,14 @@ nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions 
 /* Returns the library's own functions. */
 const kilni_nvrtc_functions *library_real(const nvrtc_library *library);
 
-/* Returns the argument for kilni_watch_begin. */
-kilni_watched *library_watched(const nvrtc_library *library);
+const runtime *library_runtime(const nvrtc_library *library);
+
+/* Finds the libraries to watch during a compilation. Call this before a stored result is used, too:
+ * the constants that the compiler folds can be checked only for libraries that are watched. Returns
+ * KILN_OK; KILN_E_UNSUPPORTED: they cannot be watched; KILN_E_NO_MEMORY. */
+kiln_status library_find_watched(nvrtc_library *library,
+                                 kilni_watched *ret_libraries[KILNI_WATCH_LIBRARIES_MAX],
+                                 size_t *ret_count);
 
 /* Makes a key builder, and adds the parts that all keys of the library have.
  *

@@ -7,8 +7,6 @@
 
 #include "../shared/handle_map.h"
 #include "../shared/trace.h"
-#include "device/nvrtc/compiler.h"
-#include "device/nvrtc/lasting_options.h"
 #include "device/watch/changed_files.h"
 #include "library.h"
 
@@ -89,6 +87,7 @@ static kiln_status fill(program_record *record, const char *source, const char *
     if (!record->source || (name && !record->name)) {
         return KILN_E_NO_MEMORY;
     }
+    record->place = library_runtime(record->library)->shares_between_folders ? record->name : NULL;
     const kiln_status status = texts_copy(header_count, headers, &record->headers);
     return status == KILN_OK ? texts_copy(header_count, header_names, &record->header_names)
                              : status;
@@ -147,9 +146,9 @@ kilni_inputs program_inputs(const program_record *record, int option_count,
                             const char *const *options)
 {
     return (kilni_inputs){
-        .compiler = &kilni_nvrtc_compiler,
+        .compiler = library_runtime(record->library)->compiler,
         .source = record->source,
-        .name = record->name,
+        .name = record->place,
         .header_count = record->headers.count,
         .headers = texts_of(&record->headers),
         .header_names = texts_of(&record->header_names),
@@ -183,7 +182,7 @@ void program_compile_late(program_record *record, const char *why)
         return;
     }
     record->is_at_nvrtc = 1;
-    if (kilni_reads_hold(record->reads, record->name, NULL) != KILN_OK) {
+    if (kilni_reads_hold(record->reads, record->place, NULL) != KILN_OK) {
         trace_passed("program loaded from the cache, not compiled since its files have changed",
                      why);
         return;
@@ -191,7 +190,8 @@ void program_compile_late(program_record *record, const char *why)
     trace_passed("program loaded from the cache", why);
     const kilni_floating_point own_mode = kilni_floating_point_get();
     kilni_floating_point_set(record->mode);
-    kilni_nvrtc_note_lasting_options((int)record->options.count, texts_of(&record->options));
+    library_runtime(record->library)
+        ->note_options((int)record->options.count, texts_of(&record->options));
     library_real(record->library)
         ->compile(record->handle, (int)record->options.count, texts_of(&record->options));
     kilni_floating_point_set(own_mode);

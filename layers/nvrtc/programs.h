@@ -36,7 +36,8 @@ typedef struct program_record {
     program_state state;
 
     char *source;
-    char *name; /* NULL: none was given */
+    char *name;        /* NULL: none was given */
+    const char *place; /* the name, if programs share results between folders; else NULL */
     program_texts headers, header_names;
     program_texts expressions;
     const char *obstacle; /* a static text: why its compilation bypasses the cache; NULL: it uses

@@ -26,7 +26,7 @@ typedef struct architecture {
 static void see_option(architecture *a, const char *text, size_t size)
 {
     static const char *const names[] = {"-arch", "--arch", "--gpu-architecture",
-                                        "-gpu-architecture"};
+                                        "-gpu-architecture", "--offload-arch"};
     if (a->is_next) {
         a->found = (kiln_bytes){text, size};
         a->is_next = false;
@@ -51,12 +51,14 @@ static kiln_status append_architecture(const architecture *a, kilni_text *device
 static kiln_status describe_device(const kiln_key *key, kilni_text *device)
 {
     architecture a = {0};
-    kiln_status status = kilni_text_append(device, "NVRTC");
+    kiln_status status = kilni_text_append(device, "");
     for (size_t i = 0; i < kiln_key_part_count(key); i++) {
         kiln_key_part part;
         kiln_key_part_at(key, i, &part);
-        if (is_part(&part, "nvrtc.version")) {
-            status = kilni_text_printf(device, " %.*s", (int)part.size, (const char *)part.bytes);
+        const bool is_hip = is_part(&part, "hiprtc.version");
+        if (is_hip || is_part(&part, "nvrtc.version")) {
+            status = kilni_text_printf(device, "%s %.*s", is_hip ? "HIPRTC" : "NVRTC",
+                                       (int)part.size, (const char *)part.bytes);
         } else if (is_part(&part, "option")) {
             see_option(&a, part.bytes, (size_t)part.size);
         }
@@ -97,6 +99,28 @@ static kiln_status add_kernels(kiln_bytes ptx, kilni_text *name)
     return status;
 }
 
+/* Appends the kernels' names, as an ELF file of AMD's has them among its symbols: "NAME.kd". */
+static kiln_status add_amd_kernels(kiln_bytes code, kilni_text *name)
+{
+    static const char ending[] = ".kd"; /* with its zero byte */
+    const char *at = code.data, *end = code.size > 0 ? at + code.size : at;
+    kiln_status status = KILN_OK;
+    while (status == KILN_OK && name->length < MAX_NAME_BYTES &&
+           (at = memmem(at, (size_t)(end - at), ending, sizeof ending)) != NULL) {
+        const char *begin = at;
+        while (begin > (const char *)code.data && begin[-1] != '\0') {
+            begin--;
+        }
+        const int length = at - begin < MAX_NAME_BYTES ? (int)(at - begin) : MAX_NAME_BYTES;
+        at += sizeof ending;
+        /* The symbols are listed twice. */
+        if (!name->bytes || !memmem(name->bytes, name->length, begin, (size_t)length)) {
+            status = kilni_text_printf(name, "%s%.*s", name->length > 0 ? " " : "", length, begin);
+        }
+    }
+    return status;
+}
+
 kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
                                  const kilni_stored_result *made,
                                  kilni_nvrtc_description *ret_description)
@@ -111,12 +135,19 @@ kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
     if (status == KILN_OK) {
         status = add_kernels(outputs.answers[KILNI_NVRTC_PTX].bytes, &description.name);
     }
+    if (status == KILN_OK) {
+        status = add_amd_kernels(outputs.answers[KILNI_HIPRTC_CODE].bytes, &description.name);
+    }
     if (status == KILN_OK && description.name.length == 0) {
         status = kilni_text_append(&description.name, name ? name : "");
     }
     const kiln_bytes *log = &outputs.answers[KILNI_NVRTC_LOG].bytes;
     if (status == KILN_OK && log->size > 1) {
         status = kilni_text_append_bytes(&description.log, log->data, log->size - 1);
+    }
+    log = &outputs.answers[KILNI_HIPRTC_LOG].bytes;
+    if (status == KILN_OK && log->size > 0) {
+        status = kilni_text_append_bytes(&description.log, log->data, log->size);
     }
     kilni_nvrtc_outputs_done(&outputs);
     if (status != KILN_OK) {
@@ -136,14 +167,15 @@ void kilni_nvrtc_description_done(kilni_nvrtc_description *description)
 
 /* ---- the reads of a result ---- */
 
-/* nvJitLink's links are stored in the same way as NVRTC's compilations. */
+/* nvJitLink's links and HIPRTC's compilations are stored in the same way as NVRTC's. */
 static bool has_reads(const kiln_entry *entry)
 {
     const kiln_key *key = kiln_entry_key(entry);
     kiln_key_part part;
     for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
         if (strcmp(part.name, "nvrtc.version") == 0 ||
-            strcmp(part.name, "nvjitlink.version") == 0) {
+            strcmp(part.name, "nvjitlink.version") == 0 ||
+            strcmp(part.name, "hiprtc.version") == 0) {
             return true;
         }
     }

@@ -47,7 +47,10 @@ typedef enum kilni_nvrtc_output {
     KILNI_NVRTC_OPTIXIR = 4,
     KILNI_NVRTC_NVVM = 5,
     KILNI_NVRTC_ERROR_LOG = 6, /* of nvJitLink, whose information log is KILNI_NVRTC_LOG */
-    KILNI_NVRTC_OUTPUT_COUNT = 7
+    KILNI_HIPRTC_LOG = 7,      /* of HIPRTC: it does not end with a zero byte */
+    KILNI_HIPRTC_CODE = 8,     /* an ELF file, or a bundle of several */
+    KILNI_HIPRTC_BITCODE = 9,
+    KILNI_NVRTC_OUTPUT_COUNT = 10
 } kilni_nvrtc_output;
 
 /* X(member, type, name): NVRTC exports the function under the given name. */

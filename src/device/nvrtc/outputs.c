@@ -25,7 +25,8 @@ enum { BYTES_HERE = 0, BYTES_IN_CODE = 1, BYTES_IN_PIECES = 2 };
 
 /* The outputs that can be the code, in order of preference. */
 static const kilni_nvrtc_output by_rank[] = {
-    KILNI_NVRTC_CUBIN, KILNI_NVRTC_LTOIR, KILNI_NVRTC_OPTIXIR, KILNI_NVRTC_NVVM, KILNI_NVRTC_PTX};
+    KILNI_NVRTC_CUBIN, KILNI_NVRTC_LTOIR, KILNI_NVRTC_OPTIXIR, KILNI_NVRTC_NVVM,
+    KILNI_NVRTC_PTX,   KILNI_HIPRTC_CODE, KILNI_HIPRTC_BITCODE};
 
 /* Returns true if an output is not text, or has no bytes, or ends with the zero byte that programs
  * expect. */

@@ -46,7 +46,7 @@ typedef struct kilni_nvrtc_outputs {
  * @expressions  the name expressions that were added to the program
  * @ret_encoded  [out] everything except the code; freed by the caller, with kilni_text_done
  * @ret_code     [out] the code: the first of CUBIN, LTO-IR, OptiX-IR, NVVM and PTX that the program
- *                     has; freed by the caller, with kilni_text_done
+ *                     has, or HIPRTC's code; freed by the caller, with kilni_text_done
  * @ret_moves    [out] true if @may_move is true and no output except the log reveals where the
  *                     program was compiled; the log is then decoded with the folder of the program
  *                     that uses the result

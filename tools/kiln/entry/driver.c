@@ -26,8 +26,9 @@ char *driver_of_key(const kiln_key *key)
     owned char *platform = text_of_part(key, "platform.name");
     owned char *version = text_of_part(key, "device.driver_version");
     owned char *nvrtc = text_of_part(key, "nvrtc.version");
-    if (nvrtc != NULL) {
-        return text_of("NVRTC %s", nvrtc);
+    owned char *hiprtc = text_of_part(key, "hiprtc.version");
+    if (nvrtc != NULL || hiprtc != NULL) {
+        return text_of("%s %s", nvrtc != NULL ? "NVRTC" : "HIPRTC", nvrtc != NULL ? nvrtc : hiprtc);
     }
     return platform == NULL ? text_of("-")
                             : text_of("%s %s", platform, version == NULL ? "" : version);

@@ -33,8 +33,8 @@ static const char usage[] =
     "                [--json] [--expect-warm] [--record FILE] [--no-nvrtc] [--no-python]\n"
     "                [--] APP [ARGUMENTS]\n"
     "\n"
-    "Runs a program, and caches its OpenCL builds, its compilations and links with NVRTC and\n"
-    "nvJitLink, and what frameworks for Python compile.\n"
+    "Runs a program, and caches its OpenCL builds, its compilations and links with NVRTC,\n"
+    "nvJitLink and HIPRTC, and what frameworks for Python compile.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  sign entries with the key in this file; use only such entries\n"
@@ -45,7 +45,7 @@ static const char usage[] =
     "  --json           print the summary as a JSON object; implies --summary\n"
     "  --expect-warm    list what was built, on stderr; if anything was, exit with 3\n"
     "  --record FILE    list the entries that were used in this file, for --only\n"
-    "  --no-nvrtc       do not cache NVRTC compilations, and leave LD_AUDIT alone\n"
+    "  --no-nvrtc       cache nothing of NVRTC, nvJitLink and HIPRTC, and leave LD_AUDIT alone\n"
     "  --no-python      do not cache what frameworks for Python compile; leave PYTHONPATH alone\n";
 
 #define CAPTURE_WAIT_MS "3600000"

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/hiprtc/compiler.h"
+
+#include <fnmatch.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* No option is refused here: kilni_hiprtc_options_refusal examines all of them. No option that it
+ * accepts makes the result contain the working directory. */
+static const char *const nothing[] = {NULL};
+
+const kilni_compiler kilni_hiprtc_compiler = {
+    .entry_point = "hiprtcCompileProgram",
+    .unkept_options = nothing,
+    .placed_options = nothing,
+    .words = &kilni_clock_and_place_words,
+};
+
+/* ---- options ---- */
+
+/* Patterns of options that affect only the compilation that has them, and make the compiler read no
+ * files that are not observed: see docs/hiprtc.md. */
+static const char *const known[] = {
+    /* language and messages */
+    "-D?*", "-U?*", "-I?*", "-isystem?*", "-iquote?*", "-idirafter?*", "-std=*", "--std=*",
+    "-pedantic", "-pedantic-errors", "-w", "-W[!alp]*", "-W[alp][!,]*", "-fno-*", "-fexceptions",
+    "-frtti", "-fms-extensions", "-fdeclspec", "-fvisibility=*", "-ftemplate-depth=*",
+    "-fconstexpr-*", "-fbracket-depth=*", "-fsigned-char", "-funsigned-char", "-fchar8_t",
+    "-fcolor-diagnostics", "-ferror-limit=*", "-ffreestanding", "-fbuiltin",
+    /* code */
+    "-O", "-O[0123sz]", "-Ofast", "-ffast-math", "-ffp-*", "-fgpu-*", "-fcuda-*", "-fhip-*",
+    "-fdenormal-fp-math*", "-fassociative-math", "-freciprocal-math", "-fapprox-func",
+    "-ffinite-math-only", "-funsafe-math-optimizations", "-fmath-errno", "-fsigned-zeros",
+    "-frounding-math", "-fstrict-*", "-fwrapv", "-finline*", "-funroll-loops", "-fvectorize",
+    "-fslp-vectorize", "-fomit-frame-pointer", "-mcumode", "-mwavefrontsize64", "-mtgsplit",
+    "-munsafe-fp-atomics", "-mno-*", "-mcode-object-version=*", "--gpu-max-threads-per-block=*",
+    "--offload-arch=gfx*", "--gpu-architecture=gfx*", "-hip-pch", "-nogpulib", "-nogpuinc",
+    /* where files are */
+    "--hip-path=*", "--rocm-path=*", "--rocm-device-lib-path=*", "--hip-device-lib-path=*", NULL};
+
+static const char *const known_with_values[] = {"-D",      "-U",         "-I",       "-isystem",
+                                                "-iquote", "-idirafter", "-include", NULL};
+
+static const char *const architectures[] = {"--offload-arch=gfx*", "--gpu-architecture=gfx*", NULL};
+
+/* Whether a program of this process had an option that is not known. Relaxed: if a compilation
+ * affects a later one, the lock of comgr orders the two. */
+static atomic_bool has_unknown;
+
+static bool is_any(const char *option, const char *const *patterns)
+{
+    while (*patterns && fnmatch(*patterns, option, 0) != 0) {
+        patterns++;
+    }
+    return *patterns != NULL;
+}
+
+/* Returns how many words an option that is known consists of, 1 or 2; 0 if it is not known. */
+static int count_known(const char *option, const char *next)
+{
+    return is_any(option, known) ? 1 : next && is_any(option, known_with_values) ? 2 : 0;
+}
+
+const char *kilni_hiprtc_options_refusal(int count, const char *const *options)
+{
+    bool has_architecture = false;
+    int words = 1;
+    for (int i = 0; i < count && words > 0; i += words) {
+        words = count_known(options[i], i + 1 < count ? options[i + 1] : NULL);
+        has_architecture |= is_any(options[i], architectures);
+    }
+    if (words == 0) {
+        atomic_store_explicit(&has_unknown, true, memory_order_relaxed);
+        return "an option that Kiln does not know";
+    }
+    return has_architecture ? NULL : "no option names the architecture, so the present GPU decides";
+}
+
+const char *kilni_hiprtc_result_refusal(void)
+{
+    return atomic_load_explicit(&has_unknown, memory_order_relaxed)
+               ? "HIPRTC may not have forgotten an option of a different compilation"
+               : NULL;
+}
+
+/* ---- what it reads ---- */
+
+/* clang finds out once in a process which distribution it runs on, and LLVM whether it can ask for
+ * the paths of open files. */
+static const char *const read_once[] = {
+    "/proc/self/fd",       "/etc/os-release",     "/usr/lib/os-release", "/etc/lsb-release",
+    "/etc/redhat-release", "/etc/debian_version", "/etc/SuSE-release",   "/etc/exherbo-release",
+    "/etc/alpine-release", "/etc/arch-release",   "/etc/gentoo-release", NULL};
+
+kiln_status kilni_hiprtc_prepare_reads(kilni_reads *reads, int count, const char *const *options)
+{
+    kilni_reads_expect_folders(reads, "comgr-");
+    kilni_reads_count_facts_alone(reads);
+    for (const char *const *path = read_once; *path; path++) {
+        kilni_reads_note(reads, *path);
+    }
+    kiln_status status = kilni_reads_count_working_folder(reads);
+    if (status == KILN_OK) {
+        /* Folders that clang searches by default. */
+        status = kilni_reads_see_options(reads, "/usr/local/include /usr/include");
+    }
+    for (int i = 0; i < count && status == KILN_OK; i++) {
+        status = kilni_reads_see_options(reads, options[i]);
+    }
+    return status;
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""hip.py LIBRARY [WORD…]: compiles with HIPRTC, and prints what each call returned and a digest of
+each output. Each word is an option, or one of these:
+
+    source=TEXT     the source from now on
+    name=NAME       the program's name from now on
+    header=NAME=TEXT  one more header from now on
+    expression=TEXT one more name expression from now on
+    compile         compiles a program with the options since the last program
+    twice           makes the next program be compiled twice
+    ask=TEXT        asks the next program for a name that it does not have
+    text            prints the logs, too
+    wait=FILE       waits for a file
+    threads=N       compiles in N threads at a time
+    write=FILE=TEXT writes a file
+    damage=SEED=FOLDER  damages each entry in a cache
+"""
+
+import ctypes
+import hashlib
+import os
+import random
+import sys
+import threading
+import time
+
+
+def entries(folder):
+    """Returns the paths of a cache's entries."""
+    return sorted(os.path.join(place, name) for place, _, names in os.walk(folder)
+                  for name in names if len(name) == 32)
+
+
+def damage_all(folder, source):
+    """Flips a bit of each entry in a cache, or cuts the entry off."""
+    for path in entries(folder):
+        size = os.path.getsize(path)
+        with open(path, "r+b") as file:
+            if source.random() < 0.3:
+                file.truncate(source.randrange(size))
+                continue
+            file.seek(source.randrange(size))
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1 << source.randrange(8)]))
+
+
+class Hip:
+    def __init__(self, path):
+        self.library = ctypes.CDLL(path)
+        self.source, self.name = "", "program.hip"
+        self.headers, self.expressions, self.options = [], [], []
+        self.twice = self.asks = self.text = None
+
+    def call(self, name, *arguments):
+        return getattr(self.library, "hiprtc" + name)(*arguments)
+
+    def output(self, program, name, lines):
+        size = ctypes.c_size_t(77)
+        results = [self.call(f"Get{name}Size", program, ctypes.byref(size))]
+        room = ctypes.create_string_buffer(b"x" * size.value, size.value + 1)
+        results.append(self.call(f"Get{name}", program, room))
+        lines.append((name, *results, size.value, hashlib.sha256(room.raw).hexdigest()))
+        if self.text and name == "ProgramLog":
+            lines.append((room.raw,))
+
+    def compile(self):
+        lines = []
+        texts = [text.encode() for _, text in self.headers]
+        names = [name.encode() for name, _ in self.headers]
+        array = ctypes.c_char_p * len(names)
+        program = ctypes.c_void_p()
+        lines.append(("create", self.call("CreateProgram", ctypes.byref(program),
+                                          self.source.encode(), self.name.encode(), len(names),
+                                          array(*texts), array(*names))))
+        for expression in self.expressions:
+            lines.append(("add", self.call("AddNameExpression", program, expression.encode())))
+        options = [option.encode() for option in self.options]
+        options = (len(options), (ctypes.c_char_p * len(options))(*options))
+        for _ in range(2 if self.twice else 1):
+            lines.append(("compile", self.call("CompileProgram", program, *options)))
+        self.output(program, "ProgramLog", lines)
+        self.output(program, "Code", lines)
+        for expression in [*self.expressions, *([self.asks] if self.asks else [])]:
+            lowered = ctypes.c_char_p(b"unset")
+            result = self.call("GetLoweredName", program, expression.encode(),
+                               ctypes.byref(lowered))
+            lines.append((expression, result, lowered.value))
+        lines.append(("destroy", self.call("DestroyProgram", ctypes.byref(program))))
+        return lines
+
+    def compile_in_threads(self, count):
+        results = [None] * count
+
+        def run(i):
+            results[i] = self.compile()
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sorted(sum(results, []), key=str)
+
+    def do(self, word):
+        verb, _, value = word.partition("=")
+        if word.startswith("-"):
+            self.options.append(word)
+        elif verb in ("source", "name"):
+            setattr(self, verb, value)
+        elif verb == "header":
+            self.headers.append(value.split("=", 1))
+        elif verb == "expression":
+            self.expressions.append(value)
+        elif verb in ("compile", "threads"):
+            for line in self.compile_in_threads(int(value)) if value else self.compile():
+                print(*line)
+            self.options, self.twice, self.asks = [], None, None
+        elif verb in ("twice", "text"):
+            setattr(self, verb, True)
+        elif verb == "ask":
+            self.asks = value
+        elif verb == "write":
+            path, text = value.split("=", 1)
+            with open(path, "w") as file:
+                file.write(text)
+        elif verb == "damage":
+            seed, folder = value.split("=", 1)
+            damage_all(folder, random.Random(int(seed)))
+        elif verb == "wait":
+            while not os.path.exists(value):
+                time.sleep(0.001)
+        else:
+            sys.exit(f"{word}?")
+
+
+def main():
+    hip = Hip(sys.argv[1])
+    for word in sys.argv[2:]:
+        hip.do(word)
+
+
+if __name__ == "__main__":
+    main()
