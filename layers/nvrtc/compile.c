@@ -259,7 +259,7 @@ static void request(compile_call *call)
     if (!call->is_compiled && call->record->state != PROGRAM_LOADED) {
         compile_at_nvrtc(call);
     }
-    trace_request("nvrtc", call->key, &result, status);
+    trace_request(call->runtime->door, call->key, &result, status);
 }
 
 static kiln_status make_key(compile_call *call, kiln_error *error)

@@ -22,6 +22,7 @@ static kiln_status prepare_nothing(kilni_reads *reads, int count, const char *co
 }
 
 static const runtime nvrtc = {
+    .door = "nvrtc",
     .call = "nvrtcCompileProgram",
     .compiler = &kilni_nvrtc_compiler,
     .shares_between_folders = true,
@@ -59,6 +60,7 @@ static kiln_status compile_hip(const kilni_nvrtc_functions *real, kilni_nvrtc_pr
 }
 
 static const runtime hiprtc = {
+    .door = "hiprtc",
     .call = "hiprtcCompileProgram",
     .compiler = &kilni_hiprtc_compiler,
     .contradiction = "HIPRTC uses different libraries than those that were found",

@@ -14,6 +14,7 @@
 #include "device/watch/watch.h"
 
 typedef struct runtime {
+    const char *door; /* for trace_request */
     const char *call; /* the name of the function that compiles, for the trace */
     const kilni_compiler *compiler;
 
