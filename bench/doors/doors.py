@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from measuring import TOOL, Scratch, note, report, result
 
-ROWS = ["cupy", "cuda-core", "triton", "inductor", "jax", "ptx", "jiterator", "all"]
+ROWS = ["cupy", "cuda-core", "triton", "triton-timings", "inductor", "jax", "ptx", "jiterator", "all"]
 ROUNDS, SHORT_SECONDS = 5, 5.0
 RANKS = 8
 SKIPPED = 77
@@ -40,6 +40,13 @@ RANKS_LIMIT = 1.3  # of the time that one process takes with Kiln's store empty
 
 STEERING = ("KILN_", "CUDA_CACHE_", "CUPY_", "PYTORCH_KERNEL_CACHE_", "TORCHINDUCTOR_", "TRITON_",
             "JAX_", "NVRTC_", "XDG_")
+
+
+# The programs of rows that are not those of the same name. In the row triton-timings, Triton keeps
+# the timings of autotuning. Otherwise each process measures again, on the GPU that all share.
+PROGRAMS = {"triton-timings": ["triton"],
+            "all": [row for row in ROWS if row not in ("all", "triton-timings")]}
+VARIABLES = {"triton-timings": {"TRITON_CACHE_AUTOTUNING": "1"}}
 
 
 class Skipped(Exception):
@@ -96,7 +103,7 @@ class Process:
 
 class Row:
     def __init__(self, name, python, scratch):
-        names = [other for other in ROWS if other != "all"] if name == "all" else [name]
+        names = PROGRAMS.get(name, [name])
         self.name = name
         self.command = [python, str(Path(__file__).with_name("rows.py")), *names]
         self.scratch = scratch
@@ -113,6 +120,7 @@ class Row:
                              os.environ.get("PYTHONUSERBASE", os.path.expanduser("~/.local")),
                              # Otherwise each rank would take most of the GPU's memory.
                              "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        variables |= VARIABLES.get(self.name, {})
         if store:
             variables |= {"KILN_DIR": store, "KILN_FOLDERS": self.folders}
         else:
