@@ -67,9 +67,9 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
 static void compile_at_nvrtc(compile_call *call)
 {
     call->is_compiled = 1;
-    call->runtime->note_options(call->option_count, call->options);
     call->record->state = PROGRAM_NATIVE;
-    call->result = call->real->compile(call->record->handle, call->option_count, call->options);
+    call->result =
+        runtime_compile(call->real, call->record->handle, call->option_count, call->options);
 }
 
 /* Returns KILN_OK, or KILN_E_NO_MEMORY if NVRTC was not called because memory ran out. */
@@ -326,7 +326,7 @@ int compile_program(program_record *record, int option_count, const char *const 
                          .options = options,
                          .words.list = of->compiler->words};
     if (!is_well_formed(&call)) {
-        return call.real->compile(record->handle, option_count, options);
+        return of->call_compile(call.real, record->handle, option_count, options);
     }
     /* If this thread were cancelled during the call, the threads that wait for its result would
      * wait forever. */

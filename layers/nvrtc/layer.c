@@ -51,8 +51,7 @@ static int compile(nvrtc_library *library, kilni_nvrtc_program program, int opti
         program_compile_late(record, "the program is compiled again");
         record->state = PROGRAM_NATIVE;
     }
-    library_runtime(library)->note_options(option_count, options);
-    return library_real(library)->compile(program, option_count, options);
+    return runtime_compile(library_real(library), program, option_count, options);
 }
 
 /* NVRTC accepts no name expressions for a program that has been compiled. So the layer refuses them

@@ -190,9 +190,7 @@ void program_compile_late(program_record *record, const char *why)
     trace_passed("program loaded from the cache", why);
     const kilni_floating_point own_mode = kilni_floating_point_get();
     kilni_floating_point_set(record->mode);
-    library_runtime(record->library)
-        ->note_options((int)record->options.count, texts_of(&record->options));
-    library_real(record->library)
-        ->compile(record->handle, (int)record->options.count, texts_of(&record->options));
+    runtime_compile(library_real(record->library), record->handle, (int)record->options.count,
+                    texts_of(&record->options));
     kilni_floating_point_set(own_mode);
 }

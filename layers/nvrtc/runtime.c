@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime.h"
 
+#include <stdatomic.h>
+
 #include "device/hiprtc/compiler.h"
 #include "device/hiprtc/functions.h"
 #include "device/hiprtc/identity.h"
@@ -21,6 +23,12 @@ static kiln_status prepare_nothing(kilni_reads *reads, int count, const char *co
     return KILN_OK;
 }
 
+static int call_nvrtc(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
+                      int option_count, const char *const *options)
+{
+    return real->compile(program, option_count, options);
+}
+
 static const runtime nvrtc = {
     .door = "nvrtc",
     .call = "nvrtcCompileProgram",
@@ -32,6 +40,7 @@ static const runtime nvrtc = {
     .add_identity = kilni_nvrtc_add_identity,
     .add_environment = kilni_nvrtc_add_environment,
     .note_options = kilni_nvrtc_note_lasting_options,
+    .call_compile = call_nvrtc,
     .refuse_lookup = refuse_nothing,
     .refuse_result = kilni_nvrtc_lasting_options_refusal,
     .compile = kilni_nvrtc_compile,
@@ -45,17 +54,37 @@ static void note_hip_options(int count, const char *const *options)
     kilni_hiprtc_options_refusal(count, options);
 }
 
+/* HIPRTC 5.2 sometimes makes different code if several threads compile at once. So no result of
+ * such a compilation is kept. A thread that begins increments @compiling, then @begun. A
+ * compilation was alone if no thread was compiling when it began, and @begun is unchanged when it
+ * ends: a thread that increments @begun after that calls the compiler after that. If an exception
+ * or a cancellation leaves the compiler, no later compilation counts as alone. */
+static _Atomic unsigned compiling, begun;
+static _Thread_local bool was_alone; /* of this thread's last compilation */
+
+static int call_hip(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
+                    int option_count, const char *const *options)
+{
+    const bool is_first = atomic_fetch_add(&compiling, 1) == 0;
+    const unsigned number = atomic_fetch_add(&begun, 1) + 1;
+    const int result = real->compile(program, option_count, options);
+    was_alone = is_first && atomic_load(&begun) == number;
+    atomic_fetch_sub(&compiling, 1);
+    return result;
+}
+
 static const char *refuse_hip_result(int count, const char *const *options)
 {
     (void)count, (void)options;
-    return kilni_hiprtc_result_refusal();
+    return was_alone ? kilni_hiprtc_result_refusal()
+                     : "a different thread compiled at the same time";
 }
 
 static kiln_status compile_hip(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
                                int option_count, const char *const *options, int *ret_result)
 {
     note_hip_options(option_count, options);
-    *ret_result = real->compile(program, option_count, options);
+    *ret_result = call_hip(real, program, option_count, options);
     return KILN_OK;
 }
 
@@ -68,12 +97,21 @@ static const runtime hiprtc = {
     .add_identity = kilni_hiprtc_add_identity,
     .add_environment = kilni_hiprtc_add_environment,
     .note_options = note_hip_options,
+    .call_compile = call_hip,
     .refuse_lookup = kilni_hiprtc_options_refusal,
     .refuse_result = refuse_hip_result,
     .compile = compile_hip,
     .prepare_reads = kilni_hiprtc_prepare_reads,
     .find_watched = kilni_hiprtc_find_watched,
 };
+
+int runtime_compile(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
+                    int option_count, const char *const *options)
+{
+    const runtime *of = runtime_of(real);
+    of->note_options(option_count, options);
+    return of->call_compile(real, program, option_count, options);
+}
 
 const runtime *runtime_of(const kilni_nvrtc_functions *real)
 {

@@ -34,13 +34,17 @@ typedef struct runtime {
     kiln_status (*add_environment)(const char *const *more, kiln_key_builder *key,
                                    kiln_error *error);
 
-    /* Called before each compilation whose result is not kept. */
-    void (*note_options)(int count, const char *const *options);
-
     /* Return why a program with these options cannot be looked up, and, after a compilation, why
      * its result cannot be kept; NULL if it can. */
     const char *(*refuse_lookup)(int count, const char *const *options);
     const char *(*refuse_result)(int count, const char *const *options);
+
+    /* Called before each compilation whose result is not kept. */
+    void (*note_options)(int count, const char *const *options);
+
+    /* Calls the function that compiles. */
+    int (*call_compile)(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
+                        int option_count, const char *const *options);
 
     /* Compiles so that the result can be kept, and notes the options. Returns KILN_OK or
      * KILN_E_NO_MEMORY. */
@@ -54,6 +58,11 @@ typedef struct runtime {
     kiln_status (*find_watched)(kilni_watched *ret_libraries[KILNI_WATCH_LIBRARIES_MAX],
                                 size_t *ret_count);
 } runtime;
+
+/* Calls the function that compiles, for a program whose result is not kept, and notes the options.
+ * Returns its result. */
+int runtime_compile(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
+                    int option_count, const char *const *options);
 
 /* Returns the runtime to which a library's functions belong. */
 const runtime *runtime_of(const kilni_nvrtc_functions *real);

@@ -13,6 +13,7 @@ each output. Each word is an option, or one of these:
     text            prints the logs, too
     wait=FILE       waits for a file
     threads=N       compiles in N threads at a time
+    differing=N     compiles in N threads at a time, with the options -DNUMBER=0, -DNUMBER=1, …
     write=FILE=TEXT writes a file
     damage=SEED=FOLDER  damages each entry in a cache
 """
@@ -65,7 +66,7 @@ class Hip:
         if self.text and name == "ProgramLog":
             lines.append((room.raw,))
 
-    def compile(self):
+    def compile(self, more=()):
         lines = []
         texts = [text.encode() for _, text in self.headers]
         names = [name.encode() for name, _ in self.headers]
@@ -76,7 +77,7 @@ class Hip:
                                           array(*texts), array(*names))))
         for expression in self.expressions:
             lines.append(("add", self.call("AddNameExpression", program, expression.encode())))
-        options = [option.encode() for option in self.options]
+        options = [option.encode() for option in [*self.options, *more]]
         options = (len(options), (ctypes.c_char_p * len(options))(*options))
         for _ in range(2 if self.twice else 1):
             lines.append(("compile", self.call("CompileProgram", program, *options)))
@@ -90,11 +91,11 @@ class Hip:
         lines.append(("destroy", self.call("DestroyProgram", ctypes.byref(program))))
         return lines
 
-    def compile_in_threads(self, count):
+    def compile_in_threads(self, count, differ):
         results = [None] * count
 
         def run(i):
-            results[i] = self.compile()
+            results[i] = self.compile([f"-DNUMBER={i}"] if differ else ())
 
         threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
         for thread in threads:
@@ -113,8 +114,9 @@ class Hip:
             self.headers.append(value.split("=", 1))
         elif verb == "expression":
             self.expressions.append(value)
-        elif verb in ("compile", "threads"):
-            for line in self.compile_in_threads(int(value)) if value else self.compile():
+        elif verb in ("compile", "threads", "differing"):
+            for line in (self.compile_in_threads(int(value), verb == "differing") if value
+                         else self.compile()):
                 print(*line)
             self.options, self.twice, self.asks = [], None, None
         elif verb in ("twice", "text"):
