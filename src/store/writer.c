@@ -282,7 +282,8 @@ static bool is_idle(const kilni_writer *writer)
     return true;
 }
 
-static void flush_locked(kilni_writer *writer)
+/* @is_late  the time of a drain is over, so this flush may be the last one */
+static void flush_locked(kilni_writer *writer, bool is_late)
 {
     /* A caller of kilni_writer_drain waits for a flush that comes after everything that is queued.
      * If the writer is not idle, this flush is only a periodic one, and the caller must wait for a
@@ -295,7 +296,7 @@ static void flush_locked(kilni_writer *writer)
     }
     begin_flush(writer);
     flush_counts(writer);
-    if (is_wanted) {
+    if (is_wanted || is_late) {
         append_memory_hits(writer);
     }
     end_flush(writer);
@@ -485,7 +486,7 @@ static void work_locked(write_queue *queue)
         writer->flush_at_ns = kilni_clock_ns() + FLUSH_DELAY_NS;
     }
     if (has_to_flush(writer)) {
-        flush_locked(writer);
+        flush_locked(writer, false);
     } else if (queue->first && !queue->is_busy) {
         write_first_locked(queue);
     } else if (writer->flush_at_ns != 0 && !writer->is_flushing) {
@@ -779,12 +780,16 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
         if (queue) {
             write_first_locked(queue);
         } else if (writer->threads == 0 && has_to_flush(writer)) {
-            flush_locked(writer);
+            flush_locked(writer, false);
         } else {
             wait_until(writer, end_ns);
         }
     }
     bool is_drained = is_drained_locked(writer, flush);
+    /* The threads may all be waiting for servers when the process ends. */
+    if (!is_drained && !writer->is_flushing) {
+        flush_locked(writer, true);
+    }
     pthread_mutex_unlock(&writers_lock);
     return is_drained ? KILN_OK : KILN_TIMEOUT;
 }

@@ -88,8 +88,9 @@ void kilni_writer_note(kilni_writer *writer, const kiln_journal_event *event);
 uint64_t kilni_writer_mean_build_ns(const kilni_writer *writer);
 
 /* Waits until everything that was queued for any tier has been written and counted. If the writer
- * has no thread, the caller does this work, and a write that has begun can exceed the timeout.
- * Returns KILN_OK; KILN_TIMEOUT. */
+ * has no thread, the caller does this work, and a write that has begun can exceed the timeout. If
+ * the timeout passes first, the caller writes what has been counted by then, because all threads
+ * may be waiting for a tier. Returns KILN_OK; KILN_TIMEOUT. */
 kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns);
 
 /* Drains the writer. Drops and counts the entries that are still queued after the timeout. Then

@@ -449,6 +449,25 @@ static void test_free_drops_what_is_left_in_all_queues(void **state)
     kiln_key_release(&key);
 }
 
+/* The process may end now, and no thread of the writer could write the counts. */
+static void test_a_drain_that_times_out_writes_the_counts(void **state)
+{
+    (void)state;
+    open_tiers((const char *const[TIERS_MAX]){"slow"}, NULL);
+    set_gate(true);
+    assert_int_equal(put(1, 10, NULL), KILN_OK);
+    wait_for_threads_at_the_gate(1);
+    const kiln_stats delta = {.hits_memory = 3};
+    kilni_writer_count(writer, &delta);
+    assert_int_equal(kilni_writer_drain(writer, 1000000), KILN_TIMEOUT);
+    assert_int_equal(read_statistics().hits_memory, 3);
+    assert_int_equal(read_statistics().puts, 0);
+    set_gate(false);
+    drain();
+    assert_int_equal(read_statistics().hits_memory, 3);
+    assert_int_equal(read_statistics().puts, 1);
+}
+
 /* The log callback frees the writer on the thread of one tier. The other tier's thread still has
  * entries to write. */
 static _Atomic bool has_closed;
@@ -610,6 +629,7 @@ int main(void)
         TEST(test_the_lease_ends_when_a_tier_has_the_entry),
         TEST(test_the_lease_is_held_while_no_tier_has_the_entry),
         TEST(test_free_drops_what_is_left_in_all_queues),
+        TEST(test_a_drain_that_times_out_writes_the_counts),
         TEST(test_a_writer_freed_by_the_thread_of_a_tier),
         TEST(test_fork_while_a_tier_is_stuck),
         TEST(test_many_threads_put_into_three_tiers),
