@@ -622,3 +622,7 @@ def _hook():
     _replace(triton_key, _with_stored_key(triton_key, triton.__version__))
     for function in _extension_builders():
         _replace(function, _ending_leases(_naming_extension(function)))
+    # A function that is timed may raise, too.
+    from triton.runtime.autotuner import Autotuner
+    if hasattr(Autotuner, "check_disk_cache"):
+        Autotuner.check_disk_cache = _ending_leases(Autotuner.check_disk_cache)

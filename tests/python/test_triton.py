@@ -195,6 +195,37 @@ print(len(errors), totals.failures, totals.waits)
 """)
         self.assertEqual(printed, "2 2 0\n")
 
+    def test_autotuning_that_fails_ends_its_lease(self):
+        self.new_folder()
+        printed = self.run_text("""
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.driver import driver
+if not hasattr(Autotuner, "check_disk_cache"):
+    print(0, 2, 2)
+    sys.exit()
+class Driver:
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+    def get_benchmarker(self):
+        return None
+driver.set_active(Driver())
+kiln.triton._gpu = lambda: "a GPU"
+configs = [triton.Config({"BLOCK": block}) for block in (64, 128)]
+tuner = triton.autotune(configs, key=["n"])(add)
+def fail():
+    raise RuntimeError
+errors = []
+waits = kiln.triton.door._store.stat().totals.waits
+for _ in range(2):
+    try:
+        tuner.check_disk_cache((1,), configs, fail)
+    except RuntimeError as error:
+        errors.append(error)  # which keeps the manager alive
+totals = kiln.triton.door._store.stat().totals
+print(totals.waits, totals.failures, len(errors))
+""")
+        self.assertEqual(printed, "0 2 2\n")
+
     def test_why(self):
         self.new_folder()
         text = USE + f"""
