@@ -142,6 +142,35 @@ if __name__ == "__main__":
                 self.run_tool(name, "PYTHONPATH", expect=1)
 
 
+    def test_a_package_that_others_can_change(self):
+        build = os.path.normpath(os.path.join(os.path.abspath(TOOL), "../../.."))
+        for name in ("src", "layers"):
+            os.symlink(os.path.join(build, name), os.path.join(self.scratch, name))
+        os.makedirs(os.path.join(self.scratch, "tools/kiln"))
+        tool = shutil.copy(TOOL, os.path.join(self.scratch, "tools/kiln"))
+        package = os.path.join(self.scratch, "python/kiln")
+        shutil.copytree(os.path.join(build, "python/kiln"), package,
+                        ignore=shutil.ignore_patterns("*.p", "__pycache__"))
+        self.write("python/kiln/inject/__pycache__/sitecustomize.pyc", "")
+
+        def complaint():
+            result = subprocess.run([tool, "run", "--", sys.executable, "-c", IS_ACTIVE],
+                                    env=self.environment, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, check=True)
+            self.assertEqual(result.stdout, b"False\n" if result.stderr else b"True\n")
+            return result.stderr.decode()
+
+        self.assertEqual(complaint(), "")
+        for name in ("_doors.py", "_kiln.abi3.so", "inject/__pycache__/sitecustomize.pyc", "inject",
+                     "."):
+            path = os.path.normpath(os.path.join(package, name))
+            mode = os.stat(path).st_mode
+            os.chmod(path, mode | 0o002)
+            self.assertIn(f"{path} is writable by others", complaint())
+            os.chmod(path, mode)
+        self.assertEqual(complaint(), "")
+
+
 class ImportTest(DoorsTest):
     PROGRAM = "import jax, sys; print(sys.modules['kiln._doors'].states['jax'])"
 

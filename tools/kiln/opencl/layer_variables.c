@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layer_variables.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -152,13 +153,40 @@ char *nvrtc_audit_find(char **ret_path)
     return why;
 }
 
-/* Removes the last name of a path. Returns the reason against the folder that remains, or NULL. */
-static char *reason_against_parent(char *path)
+static char *reason_against_tree(const char *path);
+
+/* Returns the reason against what is in a folder, or NULL. */
+static char *reason_against_content(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return text_of("%s: %s", path, strerror(errno));
+    }
+    char *why = NULL;
+    for (const struct dirent *item; why == NULL && (item = readdir(folder)) != NULL;) {
+        if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0) {
+            owned char *below = text_of("%s/%s", path, item->d_name);
+            why = reason_against_tree(below);
+        }
+    }
+    closedir(folder);
+    return why;
+}
+
+/* Returns the reason against a file, or a folder and all that it has, or NULL. Links are followed
+ * to files, not to folders. */
+static char *reason_against_tree(const char *path)
 {
     struct stat status;
-    *strrchr(path, '/') = '\0';
-    return stat(path, &status) != 0 ? text_of("%s: %s", path, strerror(errno))
-                                    : reason_against_owner(path, &status);
+    if (lstat(path, &status) != 0) {
+        return text_of("%s: %s", path, strerror(errno));
+    }
+    const bool is_folder = S_ISDIR(status.st_mode);
+    if (S_ISLNK(status.st_mode) && stat(path, &status) != 0) {
+        return NULL; /* it leads to nothing that could be loaded */
+    }
+    char *why = reason_against_owner(path, &status);
+    return why == NULL && is_folder ? reason_against_content(path) : why;
 }
 
 char *python_folder_find(char **ret_path)
@@ -170,12 +198,14 @@ char *python_folder_find(char **ret_path)
         return NULL;
     }
     char *why = find(&python_place, &path);
-    owned char *parent = why == NULL ? must(strdup(path)) : NULL;
-    for (int i = 0; why == NULL && i < 2; i++) {
-        why = reason_against_parent(parent);
+    if (why != NULL) {
+        return why;
     }
+    owned char *folder = text_of("%.*s", (int)(strrchr(path, '/') - path), path);
+    owned char *package = text_of("%.*s", (int)(strrchr(folder, '/') - folder), folder);
+    why = reason_against_tree(package);
     if (why == NULL) {
-        *ret_path = text_of("%.*s", (int)(strrchr(path, '/') - path), path);
+        *ret_path = must(strdup(folder));
     }
     return why;
 }

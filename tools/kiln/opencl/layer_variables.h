@@ -25,7 +25,7 @@ char *layer_find(char **ret_path);
 char *nvrtc_audit_find(char **ret_path);
 
 /* Like nvrtc_audit_find, but finds the folder with the sitecustomize of the Python doors. The same
- * owners and modes are required of this folder and of the package above it. */
+ * owners and modes are required of the package above it, and of all files and folders there. */
 char *python_folder_find(char **ret_path);
 
 /* Returns the value of a variable that lists layers, with @path added as the first item. Does not
