@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ask.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -14,25 +16,17 @@
 /* How long the process waits for a folder. */
 #define ANSWER_SECONDS 10
 
+#define ASK "KILN_FOLDERS_ASK="
+
 /* More of a library's name is not sent. */
 #define REQUEST_SIZE 128
 
-/* The value of the variable; NULL: it is not set. Written under the loader's lock, before any of
- * the program's code runs. */
+/* The value of the variable; NULL: it is not set, or names no place of this user. Written under the
+ * loader's lock, before any of the program's code runs. */
 static const char *value;
 
 /* Whether a request was sent. Written under the loader's lock. */
 static int has_asked;
-
-void ask_prepare(char *const *environment)
-{
-    static const char prefix[] = "KILN_FOLDERS_ASK=";
-    for (char *const *entry = environment; entry && *entry; entry++) {
-        if (kilni_bare_begins_with(*entry, prefix)) {
-            value = *entry + sizeof prefix - 1;
-        }
-    }
-}
 
 static size_t length_of(const char *text, char end)
 {
@@ -52,6 +46,56 @@ static int begins_with_item(const char *text, const char *item, size_t length)
     }
     return length > 0;
 }
+
+/* ---- the variables ---- */
+
+/* Returns whether the folder in which the socket is belongs to the user of this process. */
+static int is_own_place(size_t length)
+{
+    char place[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    struct stat status;
+    for (size_t i = 0; i < length; i++) {
+        place[i] = value[i];
+    }
+    place[length] = '\0';
+    return kilni_bare_call(SYS_newfstatat, AT_FDCWD, (long)place, (long)&status, 0) == 0 &&
+           status.st_uid == (uid_t)kilni_bare_call(SYS_geteuid, 0, 0, 0, 0);
+}
+
+/* Removes the variables that name folders in the place, and the one that names the socket. They
+ * become empty settings of the latter, because programs find what follows the environment in memory
+ * by its end. */
+static void forget_place(char **environment, size_t length)
+{
+    static char nothing[] = ASK;
+    for (char **entry = environment; *entry; entry++) {
+        const char *text = *entry + length_of(*entry, '=');
+        if (*text == '=' && begins_with_item(text + 1, value, length) && text[1 + length] == '/') {
+            *entry = nothing;
+        }
+    }
+    value = NULL;
+}
+
+void ask_prepare(char **environment)
+{
+    for (char **entry = environment; !value && entry && *entry; entry++) {
+        if (kilni_bare_begins_with(*entry, ASK) && (*entry)[sizeof ASK - 1]) {
+            value = *entry + sizeof ASK - 1;
+        }
+    }
+    size_t length = value ? length_of(value, ':') : 0;
+    while (length > 0 && value[length] != '/') {
+        length--;
+    }
+    if (length == 0 || length >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
+        value = NULL;
+    } else if (!is_own_place(length)) {
+        forget_place(environment, length);
+    }
+}
+
+/* ---- requests ---- */
 
 /* Sends a request. Returns the connection, or a negated errno. */
 static long send_request(char *request)

@@ -6,8 +6,10 @@
  */
 #pragma once
 
-/* Receives the program's environment, before the program's objects are loaded. */
-void ask_prepare(char *const *environment);
+/* Receives the program's environment, before the program's objects are loaded. If the place of the
+ * folders does not belong to the user of this process, removes the variables that name them: a
+ * program that was started by root and has become a different user could not use them. */
+void ask_prepare(char **environment);
 
 /* If the library is named in the variable, waits until the folders of its caches are filled. */
 void ask_for_library(const char *path);

@@ -228,6 +228,32 @@ class Left(FoldersTest):
         self.assertNotIn("MY_CACHE", self.variables())
         self.assertFalse(os.path.exists(self.place))
 
+    @unittest.skipIf(os.getuid() != 0 or not shutil.which("setpriv"), "needs root and setpriv")
+    def test_a_different_user(self):
+        """A program that root has started becomes a different user, which cannot use root's place."""
+        other = ["setpriv", "--reuid=65534", "--clear-groups"]
+        audit = os.path.join(os.path.dirname(cli.KILN), "../../layers/nvrtc/libkiln_nvrtc_audit.so")
+        if subprocess.run([*other, "test", "-r", audit]).returncode != 0:
+            self.skipTest("other users cannot read the build folder")
+        os.chmod(self.scratch, 0o755)
+        self.environment["OTHER"] = self.place + "-other/folder"
+        for user in ([], other):
+            variables = set(self.kiln("run", "--summary", *user, "env").stdout.splitlines())
+            names = {line.split(b"=")[0] for line in variables}
+            for name in (b"MY_CACHE", b"TORCHINDUCTOR_CACHE_DIR"):
+                self.assertEqual(name in names, user == [])
+            self.assertIn(b"OTHER=" + self.environment["OTHER"].encode(), variables)
+            self.assertIn(b"LD_AUDIT", names)
+        # Such a program can run the tool again, with a place of its own.
+        place = os.path.join(self.scratch, "places")
+        os.mkdir(place)
+        os.chmod(place, 0o1777)
+        again = ["env", f"KILN_FOLDERS={place}/other,MY_CACHE", f"KILN_DIR={place}/cache", cli.KILN]
+        for expected in (COLD, WARM):
+            self.assertEqual(self.kiln("run", "--summary", *other, *again, "run", "--summary",
+                                       USER).stdout, expected)
+            shutil.rmtree(os.path.join(place, "other"))
+
     def test_wrong_items(self):
         self.environment["KILN_FOLDERS"] = "a/b"
         self.assertIn(b"KILN_FOLDERS: 'a/b' is ignored", self.kiln("run", "true").stderr)
