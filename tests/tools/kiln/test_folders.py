@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -390,6 +391,64 @@ class Asked(FoldersTest):
         self.wait_until(lambda: not self.helpers())
         self.forget_folders()
         self.assertNotIn(b"torn", self.kiln("run", "--summary", *self.program("")).stdout)
+
+
+    def test_daemon_that_outlives_the_run(self):
+        """No later run empties the folder under it."""
+        go = os.path.join(self.scratch, "go")
+        daemon = self.program(f"while not os.path.exists({go!r}):\n    time.sleep(0.02)\n"
+                              "open(sys.argv[0] + '.seen', 'w').write(str(os.listdir(folder)))")
+        daemon[2] = daemon[2].replace("import ctypes", f"import sys; sys.argv[0] = {go!r}\nimport ctypes")
+        parent = [sys.executable, "-c",
+                  "import os, subprocess, time\n"
+                  f"subprocess.Popen({daemon!r}, start_new_session=True, stdout=subprocess.DEVNULL,"
+                  " stderr=subprocess.DEVNULL)\n"
+                  "while not os.path.exists(os.environ['TORCHINDUCTOR_CACHE_DIR'] + '/whole'):\n"
+                  "    time.sleep(0.02)\n"]
+        self.kiln("run", "--summary", *parent)
+        self.addCleanup(lambda: self.wait_until(lambda: not self.helpers()))
+        self.assertEqual(len(self.helpers()), 1)
+        self.assertEqual(self.kiln("run", "--summary", *self.program("")).stdout, b"['whole']\n")
+        open(go, "w").close()
+        self.wait_until(lambda: os.path.exists(go + ".seen") and os.path.getsize(go + ".seen"))
+        with open(go + ".seen") as file:
+            self.assertEqual(file.read(), "['whole']")
+
+    def test_processes_with_the_same_number(self):
+        """Containers that share a place have processes with the same numbers."""
+        if not pod.can_unshare("pid"):
+            self.skipTest("this system does not let the user make namespaces of processes")
+        program = self.program("sys.stdin.readline()\nwrite(sys.argv[1])\nprint('wrote', flush=True)\n"
+                               "sys.stdin.read()")
+        processes = [subprocess.Popen([*pod.unshare("pid"), cli.KILN, "run", "--summary", "--",
+                                       *program, name], env=self.environment,
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE) for name in ("one", "two")]
+        for process in processes:
+            process.stdout.readline()
+        self.assertEqual(len(self.runs()), 2)
+        self.assertEqual(len(glob.glob(self.place + "/ask-*")), 2)
+        for process in processes:
+            self.assertEqual(process.communicate(b"\n", timeout=60)[0], b"wrote\n")
+        self.assertEqual(self.runs(), [])
+        self.forget_folders()
+        self.assertEqual(self.kiln("run", "--summary", *self.program("")).stdout,
+                         b"['one', 'two', 'whole']\n")
+
+    def test_sockets_of_killed_runs(self):
+        self.kiln("run", "--summary", "true")
+        name = os.path.join(self.place, "ask-0123")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(name)
+            os.utime(name, (1, 1))
+            self.kiln("run", "--summary", "true")
+            self.assertFalse(os.path.exists(name))
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(name)
+            listening.listen()
+            os.utime(name, (1, 1))
+            self.kiln("run", "--summary", "true")
+            self.assertTrue(os.path.exists(name))
 
 
 class Damaged(FoldersTest):

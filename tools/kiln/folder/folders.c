@@ -58,7 +58,6 @@ static int listen_at(const char *path)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    unlink(path); /* of an earlier process with this number */
     if (made >= 0 && (bind(made, (const struct sockaddr *)&address, sizeof address) != 0 ||
                       listen(made, SOMAXCONN) != 0)) {
         close(made);
@@ -175,7 +174,7 @@ folder_run *folder_run_start(bool is_watched, bool is_awaited)
     occupy_standard_descriptors();
     run->order =
         (helper_order){.program_handle = -1, .requests = -1, .ready = -1, .end = -1, .report = -1};
-    run->order.socket_path = text_of("%s/ask-%d", run->setting.place, (int)getpid());
+    run->order.socket_path = place_socket_path(run->setting.place);
     const int place = can_start(run, is_watched, is_awaited) ? place_open(run->setting.place) : -1;
     if (place >= 0) {
         choose_folders(run, place, is_watched);

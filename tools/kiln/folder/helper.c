@@ -17,6 +17,8 @@
 
 #include <kiln/config.h>
 
+#include "place.h"
+
 /* Between two looks at a folder: the time is doubled as long as nothing changes. */
 #define PERIOD_MIN_MS 500
 #define PERIOD_MAX_MS 30000
@@ -242,8 +244,8 @@ static void end(helper *self)
             kept->cache->triggers != NULL ? kept->user_count == 0 : self->is_orderly;
         if (is_orderly) {
             keep(self, kept);
+            kept_folder_leave(kept, true);
         }
-        kept_folder_leave(kept, is_orderly);
     }
     kiln_store_close(&self->store);
     for (size_t i = 0; i < order->count && order->report >= 0; i++) {
@@ -251,6 +253,13 @@ static void end(helper *self)
         if (write(order->report, &count, sizeof count) != sizeof count) {
             break;
         }
+    }
+    place_remove_sockets(order->folders[0].place);
+    /* Processes may outlive the program. As long as this one holds the folders that they use, no
+     * other program empties these. */
+    for (size_t i = 0; i < order->count; i++) {
+        kept_folder_await_users(&order->folders[i]);
+        kept_folder_leave(&order->folders[i], false);
     }
 }
 

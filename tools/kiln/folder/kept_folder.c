@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kept_folder.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -213,6 +214,15 @@ bool kept_folder_lost_user(const kept_folder *kept)
     return false;
 }
 
+void kept_folder_await_users(const kept_folder *kept)
+{
+    for (size_t i = 0; i < kept->user_count; i++) {
+        struct pollfd end = {.fd = kept->users[i].handle, .events = POLLIN};
+        while (end.fd >= 0 && poll(&end, 1, -1) < 0 && errno == EINTR) {
+        }
+    }
+}
+
 /* ---- keeping ---- */
 
 static bool are_equal(const file_list *a, const file_list *b)
@@ -354,5 +364,7 @@ void kept_folder_leave(kept_folder *kept, bool is_orderly)
 {
     if (kept->key != NULL && kept->own >= 0 && (is_orderly || is_unchanged(kept, &kept->known))) {
         place_leave(kept->place, kept->cache);
+        close(kept->own);
+        kept->own = -1;
     }
 }

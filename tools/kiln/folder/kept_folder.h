@@ -55,6 +55,9 @@ void kept_folder_remove_user(kept_folder *kept, pid_t user);
  * have left a torn file. */
 bool kept_folder_lost_user(const kept_folder *kept);
 
+/* Waits until all processes that use the folder have ended. */
+void kept_folder_await_users(const kept_folder *kept);
+
 /* Keeps the folder's state if no process is changing it.
  *
  * @has_ended  all processes that used it have ended in an orderly way. Its files are then complete,

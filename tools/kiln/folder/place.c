@@ -4,12 +4,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../text/memory.h"
@@ -19,6 +23,10 @@
 
 /* Between attempts to get a lock. */
 #define PAUSE_MS 5
+
+/* Of the names of sockets. One that is older than NEW_SECONDS listens, or its run was killed. */
+#define SOCKET_PREFIX "ask-"
+#define NEW_SECONDS 60
 
 /* The largest list of known files that is read. */
 #define KNOWN_MAX ((size_t)64 << 20)
@@ -128,15 +136,20 @@ int place_lock(int place, const folder_cache *cache, int wait_ms)
 
 /* ---- users ---- */
 
-static void own_name(const folder_cache *cache, char *name)
+const char *place_run_name(void)
 {
-    snprintf(name, NAME_SIZE, "%s.run-%d", cache->name, (int)getpid());
+    static char name[2 * sizeof(uint64_t) + 1];
+    if (name[0] == '\0') {
+        uint64_t number = 0;
+        must_succeed(getentropy(&number, sizeof number));
+        snprintf(name, sizeof name, "%016" PRIx64, number);
+    }
+    return name;
 }
 
-static bool is_run_of(const folder_cache *cache, const char *name)
+static void own_name(const folder_cache *cache, char *name)
 {
-    const size_t length = strlen(cache->name);
-    return strncmp(name, cache->name, length) == 0 && strncmp(name + length, ".run-", 5) == 0;
+    snprintf(name, NAME_SIZE, "%s.run-%s", cache->name, place_run_name());
 }
 
 static bool is_locked(int place, const char *name)
@@ -149,15 +162,16 @@ static bool is_locked(int place, const char *name)
     return file >= 0 && !is_free;
 }
 
-/* Calls @visit for each file of a program that uses, or has used, the folder, except @own. */
-static void each_run(int place, const folder_cache *cache, const char *own,
-                     void (*visit)(int place, const char *name, void *user), void *user)
+typedef void visit_name(int place, const char *name, void *user);
+
+/* Calls @visit for each name in the place that begins with @prefix. */
+static void each_name(int place, const char *prefix, visit_name *visit, void *user)
 {
     const int opened = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = opened < 0 ? NULL : fdopendir(opened);
     const struct dirent *item;
     while (stream != NULL && (item = readdir(stream)) != NULL) {
-        if (is_run_of(cache, item->d_name) && strcmp(item->d_name, own) != 0) {
+        if (strncmp(item->d_name, prefix, strlen(prefix)) == 0) {
             visit(place, item->d_name, user);
         }
     }
@@ -166,23 +180,38 @@ static void each_run(int place, const folder_cache *cache, const char *own,
     }
 }
 
+/* Calls @visit for the file of each program that uses, or has used, the folder. */
+static void each_run(int place, const folder_cache *cache, visit_name *visit, void *user)
+{
+    char prefix[NAME_SIZE];
+    snprintf(prefix, sizeof prefix, "%s.run-", cache->name);
+    each_name(place, prefix, visit, user);
+}
+
+typedef struct run_count {
+    const char *own; /* does not count */
+    place_users users;
+} run_count;
+
 static void count_run(int place, const char *name, void *user)
 {
-    place_users *users = user;
-    const bool locked = is_locked(place, name);
-    users->is_used |= locked;
-    users->is_doubtful |= !locked;
+    run_count *count = user;
+    if (strcmp(name, count->own) != 0) {
+        const bool locked = is_locked(place, name);
+        count->users.is_used |= locked;
+        count->users.is_doubtful |= !locked;
+    }
 }
 
 place_users place_survey(int place, const folder_cache *cache, bool has_own)
 {
     char own[NAME_SIZE] = "";
-    place_users users = {0};
+    run_count count = {.own = own};
     if (has_own) {
         own_name(cache, own);
     }
-    each_run(place, cache, own, count_run, &users);
-    return users;
+    each_run(place, cache, count_run, &count);
+    return count.users;
 }
 
 static void remove_run(int place, const char *name, void *user)
@@ -196,7 +225,7 @@ static void remove_run(int place, const char *name, void *user)
 void place_empty(int place, const folder_cache *cache)
 {
     file_tree_remove(place, cache->name);
-    each_run(place, cache, "", remove_run, NULL);
+    each_run(place, cache, remove_run, NULL);
 }
 
 int place_enter(int place, const folder_cache *cache)
@@ -216,6 +245,37 @@ void place_leave(int place, const folder_cache *cache)
     char name[NAME_SIZE];
     own_name(cache, name);
     unlinkat(place, name, 0);
+}
+
+/* ---- sockets ---- */
+
+char *place_socket_path(const char *path)
+{
+    return text_of("%s/" SOCKET_PREFIX "%s", path, place_run_name());
+}
+
+/* Removes a socket if no process listens to it. One that is new may not listen yet. */
+static void remove_socket(int place, const char *name, void *user)
+{
+    struct stat status;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)user;
+    const int tried = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", place, name);
+    if (tried >= 0 && fstatat(place, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISSOCK(status.st_mode) && status.st_mtime < time(NULL) - NEW_SECONDS &&
+        connect(tried, (const struct sockaddr *)&address, sizeof address) != 0 &&
+        errno == ECONNREFUSED) {
+        unlinkat(place, name, 0);
+    }
+    if (tried >= 0) {
+        close(tried);
+    }
+}
+
+void place_remove_sockets(int place)
+{
+    each_name(place, SOCKET_PREFIX, remove_socket, NULL);
 }
 
 /* ---- identities ---- */

@@ -2,10 +2,11 @@
  *
  * The place that has all folders of a user, at the same path in every container. Beside the folder
  * NAME are a lock, NAME.lock, a list of the files that were kept last, NAME.known, the identity for
- * which the files were made, NAME.identity, and a file NAME.run-PID for each program that uses the
- * folder. The process that looks after the program
- * holds a lock on that file, and removes it if the program has ended in an orderly way. If such a
- * file is there that nobody locks, a program was killed, and may have left a torn file.
+ * which the files were made, NAME.identity, and a file NAME.run-RUN for each program that uses the
+ * folder. RUN is a random name, because containers that share a place have processes with the same
+ * numbers. The process that looks after the program holds a lock on that file, and removes it if
+ * the program has ended in an orderly way. If such a file is there that nobody locks, a program was
+ * killed, and may have left a torn file. Programs reach the process through the socket ask-RUN.
  */
 #pragma once
 
@@ -23,6 +24,15 @@ int place_open(const char *path);
 
 /* Returns why a place cannot be used; the caller frees it. NULL if it can be used or created. */
 char *place_reason_against(const char *path);
+
+/* Returns the random name of this run. A child has the name that its parent had before the fork. */
+const char *place_run_name(void);
+
+/* Returns the path of this run's socket in the place of that path; the caller frees it. */
+char *place_socket_path(const char *path);
+
+/* Removes the sockets of runs that were killed. */
+void place_remove_sockets(int place);
 
 /* The users of a folder. */
 typedef struct place_users {
