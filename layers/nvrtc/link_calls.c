@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "../shared/cancellation_guard.h"
+#include "device/nvjitlink/options.h"
 #include "links.h"
 
 /* A register that contains a pointer, or an integer of a shorter type, whose upper bits are then
@@ -70,6 +71,24 @@ static bool serve(link_record *record, int action, const void *const *arguments,
     }
 }
 
+/* Passes a call to nvJitLink that the layer does not serve. A link that fails affects what is kept
+ * of later ones, even if nothing would have been kept of it. */
+static int pass(const linker_interface *interface, int action, const void *const *arguments)
+{
+    const kilni_nvjitlink_functions *real = &interface->real;
+    kilni_nvjitlink_handle handle = pointer(arguments[0]);
+    const int kind = (int)number(arguments[1]);
+    const int result = action == LINKER_COMPLETE ? real->complete(handle)
+                       : action == LINKER_ADD_FILE
+                           ? real->add_file(handle, kind, arguments[2])
+                           : real->add_data(handle, kind, arguments[2],
+                                            (size_t)(uintptr_t)arguments[3], arguments[4]);
+    if (result != KILNI_NVJITLINK_SUCCESS) {
+        kilni_nvjitlink_note_failure();
+    }
+    return result;
+}
+
 /* An unknown function might do anything to a link. */
 static void see_unknown(linker_library *library, const void *const *arguments)
 {
@@ -104,5 +123,12 @@ int link_call(linker_library *library, size_t function,
     if (record && !link_uses(record, interface)) {
         link_give_up(record, "functions of different releases are called");
     }
-    return record && serve(record, action, arguments, ret_result);
+    if (record && serve(record, action, arguments, ret_result)) {
+        return 1;
+    }
+    if (action == LINKER_ADD_DATA || action == LINKER_ADD_FILE || action == LINKER_COMPLETE) {
+        *ret_result = pass(interface, action, arguments);
+        return 1;
+    }
+    return 0;
 }

@@ -2,6 +2,7 @@
 #include "links.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,11 @@
 
 #define CALL "nvJitLinkComplete"
 
-/* How long to wait for a link in another process if its duration is unknown. */
+/* How long to wait for a link in another process. That process may itself wait for this one before
+ * it completes the link, as ranks of MPI do at a barrier. So each wait that was in vain halves the
+ * next ones. */
 #define LEASE_WAIT_NS (UINT64_C(60) * 1000000000)
+static _Atomic unsigned waits_in_vain; /* relaxed: a thread that misses one waits longer */
 
 typedef enum link_state {
     LINK_OPEN = 0, /* not completed */
@@ -393,7 +397,9 @@ static bool take_once(link_record *record, bool (*look)(link_record *record), ui
 {
     if (ask_for_lease(record, 0) == KILN_BUSY && *left_ns > 0) {
         const uint64_t start_ns = kilni_clock_ns();
-        ask_for_lease(record, *left_ns);
+        if (ask_for_lease(record, *left_ns) == KILN_BUSY) {
+            atomic_fetch_add_explicit(&waits_in_vain, 1, memory_order_relaxed);
+        }
         const uint64_t waited_ns = kilni_clock_ns() - start_ns;
         record->wait_ns += waited_ns;
         *left_ns -= waited_ns < *left_ns ? waited_ns : *left_ns;
@@ -406,7 +412,8 @@ static bool take_once(link_record *record, bool (*look)(link_record *record), ui
  * if @look found something meanwhile. */
 static bool take_lease(link_record *record, bool (*look)(link_record *record))
 {
-    uint64_t left_ns = held_leases > 0 ? 0 : LEASE_WAIT_NS;
+    const unsigned in_vain = atomic_load_explicit(&waits_in_vain, memory_order_relaxed);
+    uint64_t left_ns = held_leases > 0 || in_vain > 63 ? 0 : LEASE_WAIT_NS >> in_vain;
     bool is_found = take_once(record, look, &left_ns);
     while (!is_found && record->lease && record->lease->is_shared) {
         kiln_lease_release(&record->lease);

@@ -211,6 +211,14 @@ class Links(unittest.TestCase):
         self.expect_pass(f"-arch=sm_90 {self.kernel}", self.both, why="failed")
         self.run_links(self.both, expect=["built"])
 
+    def test_after_a_failure_of_a_link_that_passes_through(self):
+        bad = f"{PTX}:" + self.file("bad.ptx", "this is no PTX")
+        for link in (f"-arch=sm_90 -verbose {bad}", f"-arch=sm_90 -verbose {self.kernel}"):
+            self.run_links(link, self.both, expect=["passed-through"] * 2)
+            self.assertIn("failed", self.about[1][2])
+        self.run_links(f"-arch=sm_90 -verbose {self.function}", self.both,
+                       expect=["passed-through", "built"])
+
     def test_verbose(self):
         self.expect_pass(f"-arch=sm_90 -verbose {self.function} none", why="-verbose")
 
@@ -238,6 +246,28 @@ class Links(unittest.TestCase):
         self.assertEqual(self.run_links(link, expect=["hit-store", "passed-through"]), plain)
 
     # ---- several processes, and damage ----
+
+    @unittest.skipIf(DAMAGES < 200, "takes two minutes")
+    def test_waits_that_are_in_vain_become_shorter(self):
+        """A process that holds a link, such as a rank of MPI at a barrier, delays others less and
+        less."""
+        go = os.path.join(self.scratch, "go")
+        links = [f"-arch=sm_{number} {self.function}" for number in (80, 86, 90)]
+        holders = [subprocess.Popen(self.command(f"{link} hold={go}{number}"),
+                                    env=self.environment, stdout=subprocess.PIPE)
+                   for number, link in enumerate(links)]
+        while not all(os.path.exists(f"{go}{number}.held") for number in range(len(links))):
+            time.sleep(0.01)
+        subprocess.run(self.command(*links), env=self.environment, stdout=subprocess.DEVNULL,
+                       timeout=250, check=True)
+        with open(self.environment["KILN_TRACE"]) as file:
+            first, second, third = map(float, re.findall(r" wait=([0-9.]+)ms", file.read()))
+        self.assertGreater(first, 1.5 * second)
+        self.assertGreater(second, 1.5 * third)
+        self.assertGreater(third, 0)
+        for number, holder in enumerate(holders):
+            self.file(f"go{number}", "")
+            holder.communicate(timeout=60)
 
     def test_one_link_for_eight_processes(self):
         big = f"{PTX}:" + self.file("big.ptx", self.function_text() + "".join(
