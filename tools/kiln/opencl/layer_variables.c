@@ -105,24 +105,19 @@ static char *existing_place(const layer_place *place)
     return found;
 }
 
-static char *find(const layer_place *place, char **ret_path)
+char *layer_find(char **ret_path)
 {
-    owned char *path = existing_place(place);
+    owned char *path = existing_place(&opencl_place);
     if (path == NULL) {
         owned char *folder = own_folder();
-        return text_of("%s%s: %s", folder != NULL ? folder : "", place->paths[0],
+        return text_of("%s%s: %s", folder != NULL ? folder : "", opencl_place.paths[0],
                        folder != NULL ? strerror(ENOENT) : "there is no /proc");
     }
-    char *why = library_reason_against(path, place->list);
+    char *why = library_reason_against(path, opencl_place.list);
     if (why == NULL) {
         *ret_path = must(strdup(path));
     }
     return why;
-}
-
-char *layer_find(char **ret_path)
-{
-    return find(&opencl_place, ret_path);
 }
 
 /* Returns why the layer must not be loaded, or NULL. The audit library loads this layer from its
@@ -137,13 +132,12 @@ static char *reason_against_layer_of(const char *audit_path)
 
 char *nvrtc_audit_find(char **ret_path)
 {
-    owned char *existing = existing_place(&nvrtc_place);
-    owned char *path = NULL;
+    owned char *path = existing_place(&nvrtc_place);
     *ret_path = NULL;
-    if (existing == NULL) {
+    if (path == NULL) {
         return NULL;
     }
-    char *why = find(&nvrtc_place, &path);
+    char *why = library_reason_against(path, nvrtc_place.list);
     if (why == NULL) {
         why = reason_against_layer_of(path);
     }
@@ -191,13 +185,12 @@ static char *reason_against_tree(const char *path)
 
 char *python_folder_find(char **ret_path)
 {
-    owned char *existing = existing_place(&python_place);
-    owned char *path = NULL;
+    owned char *path = existing_place(&python_place);
     *ret_path = NULL;
-    if (existing == NULL) {
+    if (path == NULL) {
         return NULL;
     }
-    char *why = find(&python_place, &path);
+    char *why = library_reason_against(path, python_place.list);
     if (why != NULL) {
         return why;
     }
