@@ -166,12 +166,15 @@ static const char *finish_watched(compile_call *call, bool moves, kilni_text *re
                                   kilni_text *ret_folds)
 {
     const char *why = "the compiler cannot be watched, or there is no memory for that";
+    if (call->reads) {
+        call->runtime->complete_reads(call->reads, &call->words);
+    }
     if (!call->reads || !call->folds ||
         kilni_reads_finish(call->reads, moves, &call->words, ret_reads, &why) != KILN_OK ||
         kilni_folds_finish(call->folds, ret_folds, &why) != KILN_OK) {
         return why;
     }
-    why = kilni_clock_words_refusal(&call->words);
+    why = call->runtime->compiler->refuse_words(&call->words);
     if (!why) {
         why = call->runtime->refuse_result(call->option_count, call->options);
     }

@@ -29,6 +29,11 @@ static int call_nvrtc(const kilni_nvrtc_functions *real, kilni_nvrtc_program pro
     return real->compile(program, option_count, options);
 }
 
+static void complete_nothing(kilni_reads *reads, const kilni_words *given)
+{
+    (void)reads, (void)given;
+}
+
 static const runtime nvrtc = {
     .door = "nvrtc",
     .call = "nvrtcCompileProgram",
@@ -45,6 +50,7 @@ static const runtime nvrtc = {
     .refuse_result = kilni_nvrtc_lasting_options_refusal,
     .compile = kilni_nvrtc_compile,
     .prepare_reads = prepare_nothing,
+    .complete_reads = complete_nothing,
 };
 
 /* ---- HIPRTC ---- */
@@ -102,6 +108,7 @@ static const runtime hiprtc = {
     .refuse_result = refuse_hip_result,
     .compile = compile_hip,
     .prepare_reads = kilni_hiprtc_prepare_reads,
+    .complete_reads = kilni_hiprtc_complete_reads,
     .find_watched = kilni_hiprtc_find_watched,
 };
 

@@ -51,7 +51,9 @@ typedef struct runtime {
     kiln_status (*compile)(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
                            int option_count, const char *const *options, int *ret_result);
 
+    /* Called before and after a compilation whose reads are recorded. */
     kiln_status (*prepare_reads)(kilni_reads *reads, int count, const char *const *options);
+    void (*complete_reads)(kilni_reads *reads, const kilni_words *given);
 
     /* Finds the libraries to watch, which the runtime loads when it creates a program. NULL: the
      * library that has the functions is watched. */

@@ -22,7 +22,7 @@ import worlds as worlds_module
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 # A round has this many programs and worlds. Each world fills a store that all others then use.
-SIZES = {"nvrtc": (16, 5), "intel": (10, 4), "pocl": (5, 5)}
+SIZES = {"nvrtc": (16, 5), "intel": (10, 4), "pocl": (5, 5), "hiprtc": (8, 4)}
 # The run fails if the share of hits among pairs that should hit is smaller than this. With fewer
 # pairs than EQUAL_PAIRS_MIN the share means little, so one hit is enough.
 HITS_WANTED = 0.5
@@ -36,7 +36,7 @@ ROUNDS_ABOUT_FILES = 0.4
 def parse_arguments():
     parser = argparse.ArgumentParser(
         prog="differential", description="Compares the output of compilers with and without Kiln, in random worlds.")
-    parser.add_argument("--device", choices=["nvrtc", "intel", "pocl"], default="nvrtc")
+    parser.add_argument("--device", choices=["nvrtc", "intel", "pocl", "hiprtc"], default="nvrtc")
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--pairs", type=int, help="stop after this many pairs, if that comes first")
     parser.add_argument("--seed", type=int, default=1)
@@ -92,7 +92,8 @@ def make_programs(draw, device, count, about=None):
             made.append(program)
     # See reduction.are_binaries_numbered. The results of programs after one with a lasting option
     # are not kept.
-    return sorted(made, key=lambda program: (program["link"], "--restrict" in program["options"]))
+    return sorted(made, key=lambda program: (program["link"], bool(
+        {"--restrict", "-mllvm", "-g"} & set(program["options"]))))
 
 
 class Round:

@@ -9,7 +9,8 @@ A program is a dictionary:
     headers      pairs of name and text that are passed in memory
     expressions  NVRTC's name expressions
     module       OpenCL: the default of the module's constant, if it is not the usual one
-    link         OpenCL: the program is compiled and linked, not built
+    link         OpenCL: the program is compiled and linked, not built; NVRTC: nvJitLink links its
+                 PTX too
     constants    OpenCL: pairs of identifier and value for the SPIR-V module that is built instead
                  of source text; None: the program is source text
 
@@ -19,6 +20,14 @@ A program is a dictionary:
 import copy
 import json
 import struct
+
+# The devices whose compilers have NVRTC's functions, under the same names or others.
+RUNTIME_COMPILERS = ("nvrtc", "hiprtc")
+
+# Options of NVRTC, and those that nvJitLink then gets.
+LINK_OPTIONS = {"-ftz=true": "-ftz=1", "-fmad=false": "-fma=0", "-lineinfo": "-lineinfo", "-G": "-g",
+                "-prec-div=false": "-prec-div=0", "--maxrregcount=32": "-maxrregcount=32",
+                "-D_X=1": "-O0"}
 
 FUNCTIONS = ("exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
              "asinh acosh atanh sqrt rsqrt cbrt erf erfc lgamma tgamma ceil floor trunc rint fabs "
@@ -48,7 +57,8 @@ class Maker:
     def __init__(self, random, device, about=None):
         self.random = random
         self.about = about
-        self.cuda = device == "nvrtc"
+        self.cuda = device in RUNTIME_COMPILERS
+        self.hip = device == "hiprtc"
         self.pocl = device == "pocl"
         self.count = 0
         self.program = {"atoms": [], "options": [], "name": None, "headers": [],
@@ -141,7 +151,8 @@ class Maker:
     def intrinsic(self):
         if not self.cuda:
             return self.mathematics()
-        name = self.random.choice(INTRINSICS)
+        # HIP lacks most of those that round.
+        name = self.random.choice(INTRINSICS[:5] if self.hip else INTRINSICS)
         two = name in ("__powf", "__fdividef", "__fadd_ru", "__fmul_rz")
         self.add("", self.store("%s(%s%s)" % (name, self.number("f"),
                                               ", " + self.number("f") if two else "")))
@@ -151,7 +162,10 @@ class Maker:
 
     def include(self):
         r = self.random
-        name, macro, folder = r.choice(HEADERS)
+        # Of HIPRTC, most programs that would not be kept are left out.
+        unkept = not self.hip or r.random() < 0.1
+        name, macro, folder = r.choice(HEADERS if unkept else [
+            header for header in HEADERS if header[0] not in ("where.h", "older.h")])
         form = r.choice(['#include "%s"', '#include "%s"', "#include <%s>", "#include <%s>",
                          '#define FILE_%d "%%s"\n#include FILE_%d' % ((self.unique(),) * 2),
                          '#if __has_include("%s")\n#include "%%s"\n#endif' % name,
@@ -161,7 +175,7 @@ class Maker:
         if r.random() < 0.4:
             form = "#if __has_include(" + r.choice(['"%s"', "<%s>"]) + ")\n" + form + "\n#endif"
         if r.random() < 0.25:
-            name = r.choice(["@root@/", "../", "../", "@root@/same/"]) + folder + "/" + name
+            name = r.choice(["@root@/"] + ["../", "../"] * unkept + ["@root@/same/"]) + folder + "/" + name
         self.add(form.replace("%s", name) + "\n#ifndef %s\n#define %s -1\n#endif" % (macro, macro),
                  self.store(macro))
         self.search_includes()
@@ -363,7 +377,17 @@ class Maker:
 
     def choose_options(self):
         r, options = self.random, self.program["options"]
-        if self.cuda:
+        if self.hip:
+            options.append(r.choice(["--gpu-architecture=gfx90a", "--offload-arch=gfx90a",
+                                     "--offload-arch=gfx906", "--offload-arch=gfx1030"]))
+            # A program with a warning is not kept.
+            for option, likely in (("-w", .7), ("-ffast-math", .1), ("-O1", .1), ("-O3", .1),
+                                   ("-ffp-contract=off", .1), ("-std=c++17", .1), ("-D_X=1", .05),
+                                   ("-fgpu-flush-denormals-to-zero", .05), ("-mllvm", .01),
+                                   ("-g", .02), ("-munsafe-fp-atomics", .03)):
+                if r.random() < likely:
+                    options.append(option)
+        elif self.cuda:
             options.append(r.choice(["-arch=compute_80", "-arch=sm_80", "-arch=sm_90",
                                      "-arch=compute_75"]))
             for option, likely in (("--use_fast_math", .1), ("-ftz=true", .1), ("-fmad=false", .1),
@@ -391,7 +415,8 @@ class Maker:
             self.program["constants"] = [] if r.random() < 0.3 else [[7, r.randrange(1000)]]
             return self.program
         files = [(self.include, 12), (self.given_header, 1), (self.clock, 0.3), (self.header_clock, 0.2),
-                 (self.pragma, 0.3), (self.assembly, 0.3), (self.raw_string, 0.3), (self.place, 1)]
+                 (self.pragma, 0.3), (self.assembly, 0.3), (self.raw_string, 0.3),
+                 (self.place, 0.2 if self.hip else 1)]
         if self.about:
             more = 0.7 if self.about == "files" else 4
             kinds = files + [(self.clock, more), (self.pragma, more), (self.assembly, more)]
@@ -408,6 +433,7 @@ class Maker:
         if self.cuda:
             self.program["name"] = r.choice([None, "k.cu", "k.cu", "sub/k.cu", "@root@/w/k.cu",
                                              "@root@/inc1/k.cu"])
+            self.program["link"] = not self.hip and r.random() < 0.15
         return self.program
 
 
@@ -430,7 +456,7 @@ def vary(random, device, program, kind=None):
         made["options"].append(random.choice(other["options"]))
     elif kind == "order" and len(made["options"]) > 1:
         made["options"].reverse()
-    elif kind == "name" and device == "nvrtc":
+    elif kind == "name" and device in RUNTIME_COMPILERS:
         made["name"] = random.choice([None, "k.cu", "sub/k.cu", "other.cu", "@root@/w/sub/k.cu"])
     elif kind == "header" and made["headers"]:
         made["headers"][0][1] += "#define MORE 1\n#undef A_VALUE\n#define A_VALUE 99\n"
@@ -444,7 +470,7 @@ def vary(random, device, program, kind=None):
         made["constants"][0][0] = 8
     elif kind == "module" and made["constants"] is not None:
         made["module"] = random.randrange(1000)
-    elif kind == "link" and made["constants"] is None and device != "nvrtc":
+    elif kind == "link" and made["constants"] is None and device not in RUNTIME_COMPILERS:
         made["link"] = not made["link"] or bool(made["headers"])
     elif made["constants"] is None and other["atoms"]:
         made["atoms"].append(["", "o[62] = 1.0f / %d;" % random.randint(2, 9)])
@@ -453,11 +479,11 @@ def vary(random, device, program, kind=None):
 
 def render(program, device):
     """Returns the source of a program."""
-    kernel = 'extern "C" __global__ void k(float *o)' if device == "nvrtc" else \
+    kernel = 'extern "C" __global__ void k(float *o)' if device in RUNTIME_COMPILERS else \
         "__kernel void f(__global float *o)"
     before = "\n".join(before for before, _ in program["atoms"] if before)
     body = "\n".join(body for _, body in program["atoms"] if body)
-    if device != "nvrtc":
+    if device not in RUNTIME_COMPILERS:
         # Each work-item has its own part of the buffer, so the results are deterministic.
         body = "o += 64 * get_global_id(0);\n" + body
     return "%s\n%s {\n%s\n}\n" % (before, kernel, body)
@@ -487,7 +513,7 @@ def steps(program, device, includes):
     options = []
     for option in program["options"]:
         options += includes if option == "@includes@" else [option]
-    if device == "nvrtc":
+    if device in RUNTIME_COMPILERS:
         yield "source", render(program, device)
         if program["name"] is not None:
             yield "name", program["name"]
@@ -495,6 +521,11 @@ def steps(program, device, includes):
             yield "option", option
         for expression in program["expressions"]:
             yield "expression", expression
+        if program["link"]:
+            for option, of_link in LINK_OPTIONS.items():
+                if option in options:
+                    yield "link option", of_link
+            yield "link", ""
     else:
         if program["constants"] is None:
             yield "source", render(program, device)

@@ -64,7 +64,7 @@ def fresh_fields(site, world, program, plain_lines, kiln_lines):
     result for a program depends on earlier programs; Kiln keeps only results that do not depend on
     them. The other compilers number their builds, so with them only equal histories give equal
     results."""
-    if site.setting.device != "nvrtc":
+    if site.setting.device not in programs_module.RUNTIME_COMPILERS:
         return set()
     alone = _lines_of(site.run(dict(world, first=None), [program]), 0, 1)
     return differing_fields(plain_lines, kiln_lines) - differing_fields(alone, kiln_lines)
@@ -79,7 +79,7 @@ def unstable_fields(site, world, program, programs):
     for _ in range(REPETITIONS):
         again = _lines_of(site.run(world, programs), place, len(programs))
         found |= differing_fields(first, again)
-    if site.setting.device == "nvrtc":
+    if site.setting.device in programs_module.RUNTIME_COMPILERS:
         return found
     reverse = _lines_of(site.run(world, programs[::-1]), len(programs) - 1 - place, len(programs))
     alone = _lines_of(site.run(world, [program]), 0, 1)

@@ -31,7 +31,7 @@ class Setting:
         self.omit = omit
 
     def worker(self):
-        name = "nvrtc" if self.device == "nvrtc" else "opencl"
+        name = "nvrtc" if self.device in programs_module.RUNTIME_COMPILERS else "opencl"
         return os.path.join(self.build, "tests/differential/differential_%s_worker" % name)
 
     def kiln(self):
@@ -47,13 +47,21 @@ class Setting:
             yield os.path.join(self.build, folder, "libkiln_%s.so" % name)
 
     def library(self):
-        """Returns the toolkit's library, or the one that install-deps installed."""
+        """Returns HIP's runtime, or the toolkit's NVRTC, or the one that install-deps installed."""
+        if self.device == "hiprtc":
+            found = glob.glob("/usr/lib/*-linux-gnu/libamdhip64.so.[0-9]")
+            return found[0] if found else None
         for folder in (os.path.join(self.cuda, "lib64"), os.path.join(self.cuda, "lib"),
                        os.path.join(self.runtimes, "nvrtc/cuda/lib")):
             found = sorted(glob.glob(os.path.join(folder, "libnvrtc.so.[0-9]*")))
             if found:
                 return found[0]
         return None
+
+    def linker(self):
+        """Returns the nvJitLink of the same toolkit; None: there is none."""
+        beside = glob.glob(os.path.join(os.path.dirname(self.library()), "libnvJitLink.so.[0-9]*"))
+        return sorted(beside)[0] if beside else None
 
     def driver_folder(self):
         return os.path.join(self.runtimes, "intel/lib")
@@ -67,7 +75,7 @@ class Setting:
         return own if all(map(os.path.exists, own)) else []
 
     def is_there(self):
-        if self.device == "nvrtc":
+        if self.device in programs_module.RUNTIME_COMPILERS:
             return self.library() is not None
         return os.path.isdir(os.path.join(self.runtimes, self.device, "vendors"))
 
@@ -267,7 +275,8 @@ class Site:
 
     def job(self, world, programs):
         steps = list(worlds_module.prologue(world))
-        if self.setting.device == "nvrtc":
+        is_runtime_compiler = self.setting.device in programs_module.RUNTIME_COMPILERS
+        if is_runtime_compiler:
             path = self.setting.library()
             if world["driver"]:
                 path = os.path.join(self.driver(world["driver"]), "lib", os.path.basename(path))
@@ -277,12 +286,14 @@ class Site:
                     os.symlink(path, link)
                 path = link
             steps.append(("open-again" if world["library"] == "again" else "open", path))
+            if self.setting.device == "nvrtc" and self.setting.linker():
+                steps.append(("open-linker", self.setting.linker()))
             if world["fork"] == "after":
                 steps.append(("version", ""))
         else:
             steps.append(("device", world["part"] or "root"))
         steps += worlds_module.late_prologue(world)
-        if self.setting.device != "nvrtc":
+        if not is_runtime_compiler:
             steps.append(("binaries", self.binaries))
         # Paths begin with the root as the world spells it.
         one_pass = []
@@ -332,7 +343,7 @@ class Site:
         set_here = {"KILN_DIR": store, "KILN_TRACE": "/proc/self/fd/1",
                     "KILN_READONLY": "1" if is_read_only else "0",
                     "KILN_TOOL": self.setting.kiln(), "KILN_HELPER": "1" if world["helper"] else "0"}
-        if self.setting.device == "nvrtc":
+        if self.setting.device in programs_module.RUNTIME_COMPILERS:
             set_here["LD_AUDIT"] = self.layer("nvrtc_audit")
             tunables = [world["tunables"]] if world["tunables"] else []
             set_here["GLIBC_TUNABLES"] = ":".join(tunables + ["glibc.rtld.optional_static_tls=8192"])

@@ -9,6 +9,8 @@ not depend on this statement."""
 import json
 import os
 
+from programs import RUNTIME_COMPILERS
+
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 with open(os.path.join(FOLDER, "environment.json")) as _file:
     ENVIRONMENT = json.load(_file)
@@ -152,8 +154,9 @@ def _environment(random, device):
     return chosen
 
 
-def _others(random, _device):
-    return {random.choice(ENVIRONMENT["others"]): random.choice(ENVIRONMENT["other values"])
+def _others(random, device):
+    names = [name for name in ENVIRONMENT["others"] if name not in ENVIRONMENT[device]]
+    return {random.choice(names): random.choice(ENVIRONMENT["other values"])
             for _ in range(random.randint(1, 3))}
 
 
@@ -195,6 +198,7 @@ DRIVERS = {
     "nvrtc": ["copy"],
     "intel": ["copy", "above", "beside", "cl.cfg"],
     "pocl": [],
+    "hiprtc": [],
 }
 
 
@@ -226,10 +230,11 @@ def change(world, dimension, random, device):
         "limits": lambda: random.choice(LIMITS),
         "thread": lambda: 1,
         # Intel's runtime and PoCL have threads. A child forked later may find their locks taken.
-        "fork": lambda: random.choice(["before", "before", "after"]) if device == "nvrtc" else "before",
-        "library": lambda: random.choice(["link", "link", "both", "both", "again"]) if device == "nvrtc" else None,
+        "fork": lambda: random.choice(["before", "before", "after"]) if device in RUNTIME_COMPILERS else "before",
+        # A second namespace has no room for the thread-local memory of HIP's runtime.
+        "library": lambda: random.choice(["link", "link", "both", "both", "again"]) if device == "nvrtc" else "link",
         "driver": lambda: _driver(random, device),
-        "part": lambda: None if device == "nvrtc" else random.choice(["sub", "subs"]),
+        "part": lambda: None if device in RUNTIME_COMPILERS else random.choice(["sub", "subs"]),
         "edit": lambda: random.choice(EDITS),
         "again": lambda: random.choice([None, "1f80", "3f80", "9fc0", "7f80"]) or "same",
         "helper": lambda: 1 if device == "pocl" and random.random() < 0.5 else None,
@@ -268,7 +273,8 @@ def dimensions_of(device):
     often = {"mxcsr": 3, "files": 5, "folder": 2, "environment": 4, "map": 4, "includes": 2, "others": 2,
              "driver": 2, "tunables": 2}
     absent = {"nvrtc": {"part", "helper", "map", "math"}, "intel": {"library", "helper", "first"},
-              "pocl": {"library", "driver", "first"}}[device]
+              "pocl": {"library", "driver", "first"},
+              "hiprtc": {"part", "helper", "map", "math", "driver", "first"}}[device]
     return [d for d in DIMENSIONS if d not in absent for _ in range(often.get(d, 1))]
 
 

@@ -5,17 +5,56 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
+#include <stdint.h>
+#include <stdlib.h>
 
 /* No option is refused here: kilni_hiprtc_options_refusal examines all of them. No option that it
  * accepts makes the result contain the working directory. */
 static const char *const nothing[] = {NULL};
 
+/* ---- words ---- */
+
+static const char *const words[] = {
+    /* These read a clock. */
+    "__DATE__", "__TIME__", "__TIMESTAMP__",
+    /* These yield the path of a file, which can be in a folder with a random name. */
+    "__FILE__", "__BASE_FILE__", "__builtin_FILE", "__builtin_source_location", "source_location",
+    /* These test whether a file exists. */
+    "__has_include", "__has_include_next", "__has_embed",
+    /* These let macros make a #pragma. */
+    "_Pragma", "__pragma",
+    /* This reads a file's time in a #pragma. */
+    "dependency"};
+
+enum { PLACES = 3, FILES = 8, OPERATORS = 11, PRAGMAS = 13, END = 14 };
+
+#define BITS(from, to) ((UINT64_C(1) << (to)) - (UINT64_C(1) << (from)))
+
+static const kilni_word_list word_list = {
+    .words = words,
+    .count = END,
+    .pasted_count = END,
+    .of_pragmas = BITS(PRAGMAS, END),
+    .pragma_operators = BITS(OPERATORS, PRAGMAS),
+};
+
+static const char *refuse_words(const kilni_words *seen)
+{
+    const uint64_t found = kilni_words_found(seen);
+    return found & KILNI_SEEN_LONE_RETURN ? KILNI_LONE_RETURN_REFUSAL
+           : found & BITS(0, PLACES)      ? "__DATE__, __TIME__ or __TIMESTAMP__"
+           : found & BITS(PLACES, FILES)
+               ? "__FILE__ or a similar word: the folder of the source has a random name"
+           : found & BITS(PRAGMAS, END) ? "a #pragma that asks for a file's time"
+                                        : NULL;
+}
+
 const kilni_compiler kilni_hiprtc_compiler = {
     .entry_point = "hiprtcCompileProgram",
     .unkept_options = nothing,
     .placed_options = nothing,
-    .words = &kilni_clock_and_place_words,
+    .words = &word_list,
+    .refuse_words = refuse_words,
 };
 
 /* ---- options ---- */
@@ -66,12 +105,12 @@ static int count_known(const char *option, const char *next)
 const char *kilni_hiprtc_options_refusal(int count, const char *const *options)
 {
     bool has_architecture = false;
-    int words = 1;
-    for (int i = 0; i < count && words > 0; i += words) {
-        words = count_known(options[i], i + 1 < count ? options[i + 1] : NULL);
+    int taken = 1;
+    for (int i = 0; i < count && taken > 0; i += taken) {
+        taken = count_known(options[i], i + 1 < count ? options[i + 1] : NULL);
         has_architecture |= is_any(options[i], architectures);
     }
-    if (words == 0) {
+    if (taken == 0) {
         atomic_store_explicit(&has_unknown, true, memory_order_relaxed);
         return "an option that Kiln does not know";
     }
@@ -110,4 +149,15 @@ kiln_status kilni_hiprtc_prepare_reads(kilni_reads *reads, int count, const char
         status = kilni_reads_see_options(reads, options[i]);
     }
     return status;
+}
+
+/* A compiler that knows that a path is a folder might answer "no" without looking at the path. */
+void kilni_hiprtc_complete_reads(kilni_reads *reads, const kilni_words *given)
+{
+    kilni_words all = *given;
+    kilni_words_add(&all, kilni_reads_words(reads));
+    if (kilni_words_found(&all) & BITS(FILES, OPERATORS)) {
+        kilni_reads_note(reads, getenv("PWD"));
+        kilni_reads_note_real_path(reads, ".");
+    }
 }

@@ -25,3 +25,8 @@ const char *kilni_hiprtc_result_refusal(void);
  * KILN_E_UNSUPPORTED: the working directory has no path; KILN_E_NO_MEMORY. Blocks: on reading
  * files. */
 kiln_status kilni_hiprtc_prepare_reads(kilni_reads *reads, int count, const char *const *options);
+
+/* Call this after the compilation, before kilni_reads_finish.
+ *
+ * @given  the words in the texts that the program passed */
+void kilni_hiprtc_complete_reads(kilni_reads *reads, const kilni_words *given);

@@ -18,4 +18,5 @@ const kilni_compiler kilni_nvrtc_compiler = {
     .unkept_options = unkept_options,
     .placed_options = placed_options,
     .words = &kilni_clock_words,
+    .refuse_words = kilni_clock_words_refusal,
 };

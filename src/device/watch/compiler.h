@@ -16,7 +16,8 @@ typedef struct kilni_compiler {
                                           keeps state in the process or in files of its own */
     const char *const *placed_options; /* if one is given, the result contains its source's path */
 
-    /* If a text contains one of these words, no result is kept. The first three are those of
-     * kilni_clock_words. */
+    /* The words to look for in all texts, and a function that returns a static text that says why
+     * the result of texts with these words cannot be kept, or NULL if it can. */
     const kilni_word_list *words;
+    const char *(*refuse_words)(const kilni_words *words);
 } kilni_compiler;

@@ -117,7 +117,7 @@ kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_words *wor
     }
     if (status == KILN_OK) {
         see_words(inputs, words);
-        const char *refusal = kilni_clock_words_refusal(words);
+        const char *refusal = inputs->compiler->refuse_words(words);
         status = refusal ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s", refusal) : status;
     }
     return status == KILN_E_TOO_LARGE

@@ -47,7 +47,7 @@ bool kilni_inputs_may_move(const kilni_inputs *inputs);
 /* Appends all inputs except the folder of the name. Also appends the working directory if the
  * result might contain it.
  *
- * @words  [in, out] the function adds the clock words that the texts contain
+ * @words  [in, out] the function adds the compiler's words that the texts contain
  * Returns KILN_OK; KILN_E_UNSUPPORTED: an option or a word makes each result different, an option
  * writes results elsewhere, or the inputs are too large for a key; KILN_E_NO_MEMORY. If an option
  * or a word is the reason, @error names it. */

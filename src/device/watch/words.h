@@ -71,12 +71,8 @@ uint64_t kilni_words_found(const kilni_words *words);
  * of the text has a different result. */
 extern const kilni_word_list kilni_clock_words;
 
-/* The same words, and those with which a text can obtain the path of a file that the compiler has
- * written into a folder with a random name. */
-extern const kilni_word_list kilni_clock_and_place_words;
-
-/* Returns a static text that says why the result of texts with words of one of these two lists
- * cannot be kept, or NULL if it can. */
+/* Returns a static text that says why the result of texts with clock words cannot be kept, or NULL
+ * if it can. */
 const char *kilni_clock_words_refusal(const kilni_words *words);
 
 /* The reason for refusing texts with KILNI_SEEN_LONE_RETURN. */
