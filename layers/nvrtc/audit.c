@@ -330,7 +330,6 @@ static int is_left_alone(const char *name)
                                      "hiprtcLinkCreate",
                                      "hiprtcLinkAddFile",
                                      "hiprtcLinkAddData",
-                                     "hiprtcLinkComplete",
                                      "hiprtcLinkDestroy"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (kilni_bare_equal(name, names[i])) {
@@ -351,6 +350,17 @@ static void *replace_unknown(slot *in, void *address)
     return watching;
 }
 
+static int report_hip_link(const void *owner, size_t number,
+                           const void *const arguments[NVRTC_ARGUMENT_REGISTERS], int *ret_result)
+{
+    const nvrtc_hooks *loaded = get_hooks();
+    (void)owner, (void)number, (void)arguments, (void)ret_result;
+    if (loaded != NO_HOOKS) {
+        loaded->before_hip_link();
+    }
+    return 0;
+}
+
 /* Remembers one of the library's functions, and returns its replacement, or NULL if the function
  * must stay as it is. */
 static void *replace_function(void *user, const char *name, void *address)
@@ -365,6 +375,9 @@ static void *replace_function(void *user, const char *name, void *address)
     KILNI_NVRTC_FUNCTIONS(PICK)
     KILNI_HIPRTC_FUNCTIONS(PICK)
 #undef PICK
+    if (kilni_bare_equal(name, "hiprtcLinkComplete")) {
+        return stub_new(in, 0, address, report_hip_link);
+    }
     const int is_of_runtime = kilni_bare_begins_with(name, "nvrtc") ||
                               kilni_bare_begins_with(name, "__nvrtc") ||
                               kilni_bare_begins_with(name, "hiprtc");

@@ -11,7 +11,7 @@
 
 /* The audit library and the layer are installed together. The audit library does not use a layer of
  * a different version. */
-#define NVRTC_HOOKS_VERSION 2u
+#define NVRTC_HOOKS_VERSION 3u
 
 #define NVRTC_LAYER_FILE "libkiln_nvrtc_layer.so"
 #define NVRTC_LAYER_ENTRY "kiln_nvrtc_layer_hooks"
@@ -61,6 +61,9 @@ typedef struct nvrtc_hooks {
     /* Called before each call of an unknown function. @arguments are the values of the registers
      * that might contain the function's arguments. */
     void (*before_unknown)(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
+
+    /* Called before each link of HIPRTC, which is not cached. */
+    void (*before_hip_link)(void);
 
     /* Does what attach does, for a libnvJitLink. @functions stay at their address. */
     linker_library *(*attach_linker)(struct link_map *map, const linker_function *functions,

@@ -6,6 +6,7 @@
 
 #include "../shared/cancellation_guard.h"
 #include "../shared/session.h"
+#include "../shared/trace.h"
 #include "answers.h"
 #include "compile.h"
 #include "hooks.h"
@@ -102,6 +103,13 @@ static void before_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]
     }
 }
 
+static void before_hip_link(void)
+{
+    const kiln_stats counted = {.passed_through = 1};
+    session_count(&counted);
+    trace_passed("hiprtcLinkComplete", "links of HIPRTC are not cached");
+}
+
 /* ---- start and end ---- */
 
 static void before_fork(void)
@@ -132,6 +140,7 @@ static const nvrtc_hooks hooks = {
     .size = answer_size,
     .get = answer_get,
     .before_unknown = before_unknown,
+    .before_hip_link = before_hip_link,
     .attach_linker = linker_attach,
     .link_call = link_call,
 };

@@ -15,6 +15,7 @@ each output. Each word is an option, or one of these:
     threads=N       compiles in N threads at a time
     differing=N     compiles in N threads at a time, with the options -DNUMBER=0, -DNUMBER=1, …
     write=FILE=TEXT writes a file
+    link            completes a link that does not exist
     damage=SEED=FOLDER  damages each entry in a cache
 """
 
@@ -127,6 +128,8 @@ class Hip:
             path, text = value.split("=", 1)
             with open(path, "w") as file:
                 file.write(text)
+        elif verb == "link":
+            print("link", self.call("LinkComplete", None, None, None))
         elif verb == "damage":
             seed, folder = value.split("=", 1)
             damage_all(folder, random.Random(int(seed)))

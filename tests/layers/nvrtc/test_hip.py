@@ -28,6 +28,7 @@ OUTCOME = re.compile(r"^kiln\[\d+\] (\S+?)(?: key=(\w+)| (.*))", re.MULTILINE)
 def parse_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kiln", required=True)
+    parser.add_argument("--stand-in", required=True)
     parser.add_argument("--damages", type=int, default=5)
     arguments, rest = parser.parse_known_args()
     arguments.kiln = os.path.abspath(arguments.kiln)
@@ -41,8 +42,9 @@ def compiled(*words):
     return [*words, ARCH, "compile"]
 
 
-@unittest.skipUnless(LIBRARY, "there is no HIPRTC")
-class Hip(unittest.TestCase):
+class Scene(unittest.TestCase):
+    library = LIBRARY
+
     def setUp(self):
         self.scratch = tempfile.mkdtemp(prefix="kiln-hip-")
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
@@ -62,7 +64,7 @@ class Hip(unittest.TestCase):
 
     def command(self, *words, kiln=True):
         return [*([ARGUMENTS.kiln, "run", "--"] if kiln else []), sys.executable, "-B", HIP,
-                LIBRARY, *words]
+                self.library, *words]
 
     def trace(self):
         path = self.environment["KILN_TRACE"]
@@ -97,6 +99,9 @@ class Hip(unittest.TestCase):
         self.assertEqual(hip.entries(self.cache), [])
         return result
 
+
+@unittest.skipUnless(LIBRARY, "there is no HIPRTC")
+class Hip(Scene):
     # ---- what is kept ----
 
     def test_inputs(self):
@@ -218,6 +223,18 @@ class Hip(unittest.TestCase):
         plain = self.run_hip(*words)
         self.assertEqual(self.run_hip(f"damage=2={self.cache}", *words), plain)
         self.assertEqual(self.run_hip(*words, expect=["hit-store"] * ARGUMENTS.damages), plain)
+
+
+class UnknownHip(Scene):
+    """A library of a later version."""
+    library = os.path.abspath(ARGUMENTS.stand_in)
+
+    def test_it_passes_through(self):
+        result = self.run_hip(*compiled(KERNEL, "-DN=2"), "link")
+        self.assertIn(b"compile 0", result)
+        self.assertEqual(self.about, [
+            ("passed-through", "", "hiprtcCompileProgram: the process has 0 libraries libamd_comgr"),
+            ("passed-through", "", "hiprtcLinkComplete: links of HIPRTC are not cached")])
 
 
 if __name__ == "__main__":
