@@ -171,7 +171,8 @@ static bool has_map(const kilni_redis_cluster *cluster)
     return atomic_load_explicit(&cluster->has_map, memory_order_relaxed);
 }
 
-/* Removes the nodes that have no slots any more. A node that is still in use is removed later. */
+/* Removes the nodes that have no slots any more, and their files. A node that is still in use is
+ * removed later. */
 static void drop_nodes(kilni_redis_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->node_count; i++) {
@@ -190,6 +191,9 @@ static void drop_nodes(kilni_redis_cluster *cluster)
         if (node && !node->has_slots && !node->is_configured &&
             !kilni_redis_node_is_busy(&node->node)) {
             kilni_redis_node_stop(&node->node);
+            if (node->state_file) {
+                kilni_server_state_remove(node->state_file);
+            }
             cluster->nodes[i] = NULL;
             free_node(node);
         }

@@ -557,15 +557,23 @@ static void test_a_replica_takes_over(void **state)
     (void)state;
     put_keys();
     wait_for_copies();
+    kilni_remote_set_runtime_folder(scratch);
+    open_store(location_of("trust=any"));
+    assert_int_equal(get(key_on(0)), KILN_OK);
     redis_stop(&cluster.nodes[0]);
     for (uint64_t i = 0; i < KEYS; i++) {
         const kiln_status status = master_of(i) == 0 ? scratch_get(store, i) : get(i);
         assert_int_equal(status, master_of(i) == 0 ? KILN_E_IO : KILN_OK);
     }
+    assert_int_equal(count_states("kiln-server-*-*"), 1);
     expect(say(REDIS_REPLICA, "CLUSTER FAILOVER TAKEOVER"), "+OK");
     for (uint64_t i = 0; i < KEYS; i++) {
         assert_int_equal(get(i), KILN_OK);
         assert_int_equal(put(i, 2000), KILN_OK);
+    }
+    /* The file of a node that no longer belongs to the cluster would remain forever. */
+    while (count_states("kiln-server-*-*") > 0) {
+        kilni_sleep_ns(10000000);
     }
     unsigned count = 0;
     assert_int_equal(kiln_store_each(store, count_sound_item, &count), KILN_OK);
