@@ -21,8 +21,9 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define WAITERS 2u
 #define BUILD_MS 50u
-/* A busy machine may take this many times longer than a successor should. */
-#define PATIENCE 2u
+/* A second hand-over, or a busy machine, may take this many times longer than a successor should.
+ */
+#define PATIENCE 3u
 
 /* One killed build; shared by all processes. Times are those of kilni_clock_ns; 0: not yet. */
 typedef struct scene_of_kill {
@@ -135,13 +136,35 @@ static int status_of(pid_t child)
     return status;
 }
 
-/* What the kills led to. */
-static struct {
-    unsigned in_build, after_build; /* moments of kills */
-    unsigned takeovers;             /* a waiter built */
-    uint64_t longest_ms, sum_ms;    /* of them */
-    unsigned beyond;                /* later than they should */
-} seen;
+/* What the kills in a build, and those after it, led to. If a holder was killed after its build,
+ * its own machine may have the entry, and the server may not. Then a waiter of that machine may be
+ * the first successor, and finds the entry, and the other waiter builds after a second hand-over.
+ */
+static struct outcome {
+    const char *moment;
+    unsigned kills;
+    unsigned takeovers;          /* a waiter built */
+    uint64_t longest_ms, sum_ms; /* of them */
+    unsigned beyond;             /* later than they should */
+} outcomes[] = {{.moment = "in the build"}, {.moment = "after it"}};
+
+static void note_takeover(struct outcome *outcome, uint64_t late_ms)
+{
+    outcome->takeovers++;
+    outcome->sum_ms += late_ms;
+    outcome->longest_ms = late_ms > outcome->longest_ms ? late_ms : outcome->longest_ms;
+    outcome->beyond += late_ms > fleet.server->handover_ms;
+}
+
+static void print_outcome(const struct outcome *outcome)
+{
+    const uint64_t sum_ms = outcome->sum_ms;
+    print_message("          %u killed %s; %u takeovers, after %lu ms on average and at most %lu "
+                  "ms, %u of them after more than %u ms\n",
+                  outcome->kills, outcome->moment, outcome->takeovers,
+                  (unsigned long)(outcome->takeovers > 0 ? sum_ms / outcome->takeovers : 0),
+                  (unsigned long)outcome->longest_ms, outcome->beyond, fleet.server->handover_ms);
+}
 
 static void expect_one_successor(scene_of_kill *scene)
 {
@@ -153,22 +176,15 @@ static void expect_one_successor(scene_of_kill *scene)
     const unsigned builds = atomic_load(&scene->builds);
     const uint64_t ended_ns = atomic_load(&scene->ended_ns);
     const bool was_in_build = ended_ns == 0 || ended_ns > scene->killed_ns;
-    if (was_in_build) {
-        seen.in_build++;
-        assert_int_equal(builds, 1);
-    } else {
-        seen.after_build++;
-        assert_in_range(builds, 0, 1);
-    }
+    struct outcome *outcome = &outcomes[was_in_build ? 0 : 1];
+    outcome->kills++;
+    assert_in_range(builds, was_in_build ? 1 : 0, 1);
     assert_int_equal(atomic_load(&scene->found), WAITERS - builds);
     if (builds > 0) {
         const uint64_t next_ns = atomic_load(&scene->next_ns);
         const uint64_t late_ms =
             next_ns > scene->killed_ns ? (next_ns - scene->killed_ns) / NS_PER_MS : 0;
-        seen.takeovers++;
-        seen.sum_ms += late_ms;
-        seen.longest_ms = late_ms > seen.longest_ms ? late_ms : seen.longest_ms;
-        seen.beyond += late_ms > fleet.server->handover_ms;
+        note_takeover(outcome, late_ms);
         assert_in_range(late_ms, 0, PATIENCE * fleet.server->handover_ms);
     }
 }
@@ -187,12 +203,9 @@ static void test_a_holder_is_killed_at_each_moment(void **state)
             expect_one_successor(&scenes[i]);
         }
     }
-    print_message("          %u killed in the build, %u after it; %u takeovers, after %lu ms on "
-                  "average and at most %lu ms, %u of them after more than %u ms\n",
-                  seen.in_build, seen.after_build, seen.takeovers,
-                  (unsigned long)(seen.takeovers > 0 ? seen.sum_ms / seen.takeovers : 0),
-                  (unsigned long)seen.longest_ms, seen.beyond, fleet.server->handover_ms);
-    assert_true(seen.in_build > 0 && seen.takeovers > 0);
+    print_outcome(&outcomes[0]);
+    print_outcome(&outcomes[1]);
+    assert_true(outcomes[0].takeovers > 0);
 }
 
 static int set_up(void **state)
