@@ -78,6 +78,9 @@ typedef struct kiln_config {
     int journal; /* KILN_JOURNAL; 1 by default: the store keeps a journal (KILN_STORE_JOURNAL) */
     const char *record; /* KILN_RECORD: a file to which each process appends the records that it
                            also appends to the journal; NULL: none */
+    uint64_t included_max_bytes; /* KILN_INCLUDED_MAX_SIZE; 128 MiB by default: how much disk space
+                                    the contents of included files may occupy (kiln_included_open);
+                                    0: they are not kept */
 } kiln_config;
 
 /* The path of root's file of trusted keys. */
@@ -97,7 +100,8 @@ typedef const char *(*kiln_lookup_fn)(void *user, const char *name);
 
 /* Selects variables, units and defaults. All profiles also read KILN_READONLY, KILN_DISABLE,
  * KILN_HELPER, KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_SIGNING_KEY_FILE, KILN_KEY_ENV,
- * KILN_LAST_MISS, KILN_JOURNAL, KILN_RECORD, and the variables of kiln_config.credentials. */
+ * KILN_LAST_MISS, KILN_JOURNAL, KILN_RECORD, KILN_INCLUDED_MAX_SIZE, and the variables of
+ * kiln_config.credentials. */
 typedef enum kiln_profile {
     KILN_PROFILE_KILN = 0, /* KILN_DIR, KILN_MAX_SIZE */
     /* SYCL_CACHE_…, SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD, SYCL_PROGRAM_…_OPTIONS */
@@ -167,8 +171,8 @@ KILN_API kiln_status kiln_config_get_memory(const kiln_config *config,
 KILN_API kiln_status kiln_config_get_programs(const kiln_config *config,
                                               kiln_program_context_params *params);
 
-/* Reads a size: digits, and at most one suffix, in upper or lower case: K, M, G, T, KiB, MiB, GiB or
- * TiB (powers of 1024), or KB, MB, GB or TB (powers of 1000).
+/* Reads a size: digits, and at most one suffix, in upper or lower case: K, M, G, T, KiB, MiB, GiB
+ * or TiB (powers of 1024), or KB, MB, GB or TB (powers of 1000).
  *
  * @text       must not be NULL
  * @ret_bytes  [out]

@@ -141,6 +141,7 @@ typedef struct kiln_read {
     uint32_t found_now; /* the kiln_finding at the path now; 0: unknown, or no path was looked up */
     uint32_t place;     /* the place of this read among those of the result; 0: the first */
     uint32_t same; /* of a file or folder: the place of the first read that led to the same one */
+    const unsigned char *digest; /* of a file: the 32 bytes of the BLAKE2b-256 of its content */
 } kiln_read;
 
 /* Receives one kiln_read, which is valid during the call. A result other than 0 ends the list. */

@@ -196,6 +196,35 @@ KILN_API kiln_status kiln_store_copy(kiln_store *from, kiln_store *into,
                                      const kiln_copy_params *params, kiln_copy_report *ret_report,
                                      kiln_error *error);
 
+/* Opens the store that keeps the contents of the files that compilers included, once each. It is in
+ * the folder v1/included of a store's directory, or of a chain's first directory, and is a store
+ * like any other. Its entries are BLOBs. Only kiln_included_put puts them.
+ *
+ * @beside        the store whose builds included the files; if it is read-only, or a missing
+ *                directory is not created for it, the same holds for the new store; not NULL
+ * @max_bytes     the maximum size on disk, as in kiln_store_params
+ * @ret_included  [out] to be closed with kiln_store_close
+ * Returns what kiln_store_open returns; KILN_E_UNSUPPORTED: @beside is not in a directory whose
+ * path is absolute. Threads: any. Blocks: on the file system. */
+KILN_API kiln_status kiln_included_open(const kiln_store *beside, uint64_t max_bytes,
+                                        kiln_store **ret_included);
+
+/* Keeps the content of a file, compressed.
+ *
+ * @digest   the 32 bytes of the BLAKE2b-256 of @content, as kiln_read has them; not NULL
+ * @content  read during the call
+ * Returns what kiln_store_put returns; KILN_E_INVALID: also if the content has another digest. */
+KILN_API kiln_status kiln_included_put(kiln_store *included, const unsigned char *digest,
+                                       kiln_bytes content);
+
+/* Looks up the content of a file, and checks its digest. Returns what kiln_store_get returns. */
+KILN_API kiln_status kiln_included_get(kiln_store *included, const unsigned char *digest,
+                                       kiln_entry **ret_content);
+
+/* Checks whether kiln_included_get would find a file, without reading it. Returns what
+ * kiln_store_contains returns. */
+KILN_API kiln_status kiln_included_contains(kiln_store *included, const unsigned char *digest);
+
 /* What a check found. */
 typedef struct kiln_verify_report {
     size_t struct_size;

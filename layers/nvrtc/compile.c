@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "../shared/cancellation_guard.h"
+#include "../shared/included_files.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "base/error.h"
@@ -229,6 +230,9 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
                                           .outputs = {outputs.bytes, outputs.length},
                                           .code = {code.bytes, code.length}};
         status = make_entry(call, &made, build_ns, replaced, ret_entry);
+    }
+    if (status == KILN_OK) {
+        included_files_keep((kiln_bytes){reads.bytes, reads.length}, call->record->name);
     }
     kilni_text_done(&reads);
     kilni_text_done(&folds);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "../shared/cancellation_guard.h"
+#include "../shared/included_files.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "base/error.h"
@@ -195,6 +196,7 @@ static kiln_status build_by_driver(void *user, kiln_error *error)
         kilni_opencl_watched_build_finish(&build->watched, &build->texts, &build->keys.reads,
                                           &build->why_not_kept) == KILN_OK) {
         build->why_not_kept = NULL;
+        included_files_keep((kiln_bytes){build->keys.reads.bytes, build->keys.reads.length}, NULL);
     } else if (status == KILN_OK) {
         trace_passed("result", build->why_not_kept);
     }

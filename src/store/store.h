@@ -166,6 +166,9 @@ typedef struct kilni_store_ops {
                                  const kiln_entry *entry);
     void (*note_drop)(kiln_store *store, size_t tier);
     void (*lease_note_stored)(kiln_lease *lease, size_t tier);
+    /* Returns the path of the store's directory, or of a chain's first directory; NULL: the chain
+     * has none. If the operation itself is NULL, the store is not in a directory. */
+    const char *(*folder)(const kiln_store *store);
 } kilni_store_ops;
 
 /* Counts what this handle has done since the last call of kilni_store_take_counts. Nothing else

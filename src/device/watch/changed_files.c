@@ -148,7 +148,8 @@ static kiln_status visit_read(comparison *c, uint32_t index, const kilni_stored_
                             .now = now,
                             .found_now = ties ? 0 : found_now,
                             .place = index,
-                            .same = read->same};
+                            .same = read->same,
+                            .digest = read->digest};
     c->is_ended = c->visit(c->user, &told) != 0;
     return KILN_OK;
 }

@@ -107,6 +107,7 @@ void kilni_config_read_common(kilni_config_reader *reader)
     kiln_config *shown = &config->shown;
     shown->helper = 1;
     shown->journal = 1;
+    shown->included_max_bytes = UINT64_C(128) << 20;
     kilni_config_read_switch(reader, "KILN_READONLY", &shown->readonly);
     kilni_config_read_switch(reader, "KILN_DISABLE", &shown->disabled);
     kilni_config_read_switch(reader, "KILN_HELPER", &shown->helper);
@@ -116,6 +117,8 @@ void kilni_config_read_common(kilni_config_reader *reader)
     kilni_config_read_text(reader, "KILN_TRACE", &config->trace);
     kilni_config_read_text(reader, "KILN_STATS", &config->stats);
     kilni_config_read_text(reader, "KILN_RECORD", &config->record);
+    kilni_config_read_size(reader, "KILN_INCLUDED_MAX_SIZE", "128M is used",
+                           &shown->included_max_bytes);
     read_credentials(reader);
     read_key_file(reader);
     read_trusted_keys(reader);

@@ -581,6 +581,16 @@ static void chain_close(kiln_store *store)
     free(chain);
 }
 
+static const char *chain_folder(const kiln_store *store)
+{
+    const kilni_chain *chain = (const kilni_chain *)store;
+    const char *folder = NULL;
+    for (size_t i = 0; i < chain->count && !folder; i++) {
+        folder = has_totals(&chain->tiers[i]) ? chain->tiers[i].where.path : NULL;
+    }
+    return folder;
+}
+
 static const kilni_store_ops chain_ops = {
     .close = chain_close,
     .get = chain_get,
@@ -614,6 +624,7 @@ static const kilni_store_ops chain_ops = {
     .write_to_tier = chain_write_to_tier,
     .note_drop = chain_note_drop,
     .lease_note_stored = kilni_chain_lease_note_stored,
+    .folder = chain_folder,
 };
 
 /* Copies the path of the key file, because the tier can be opened after the caller has freed the

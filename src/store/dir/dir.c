@@ -99,6 +99,11 @@ static kiln_status dir_stat(kiln_store *store, uint32_t flags, kiln_store_stat *
                                    : kilni_dir_stat(store, ret_stat);
 }
 
+static const char *dir_folder(const kiln_store *store)
+{
+    return ((const kilni_dir *)store)->path;
+}
+
 static const kilni_store_ops dir_ops = {
     .close = dir_close,
     .get = dir_get,
@@ -120,6 +125,7 @@ static const kilni_store_ops dir_ops = {
     .last_miss = dir_last_miss,
     .journal_append = dir_journal_append,
     .journal_read = dir_journal_read,
+    .folder = dir_folder,
 };
 
 static const kilni_dir_layout *const layouts[] = {

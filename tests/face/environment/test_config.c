@@ -342,6 +342,20 @@ static const char *policy_name(uint32_t policy)
     return names[policy];
 }
 
+static void test_included_files_have_a_bound(void **state)
+{
+    (void)state;
+    kiln_config *config = CONFIG({"KILN_DIR", "/a"});
+    assert_int_equal(config->included_max_bytes, 128 << 20);
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_DIR", "/a"}, {"KILN_INCLUDED_MAX_SIZE", "3M"});
+    assert_int_equal(config->included_max_bytes, 3 << 20);
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_DIR", "/a"}, {"KILN_INCLUDED_MAX_SIZE", "0"});
+    assert_int_equal(config->included_max_bytes, 0);
+    kiln_config_free(&config);
+}
+
 static void test_a_journal_is_kept_unless_switched_off(void **state)
 {
     (void)state;
@@ -876,6 +890,7 @@ int main(void)
         cmocka_unit_test(test_a_switch_is_0_or_1),
         cmocka_unit_test(test_the_helper_is_on_unless_switched_off),
         cmocka_unit_test(test_last_miss_is_kept_on_request),
+        cmocka_unit_test(test_included_files_have_a_bound),
         cmocka_unit_test(test_a_journal_is_kept_unless_switched_off),
         cmocka_unit_test(test_key_file_is_passed_on_unchanged),
         cmocka_unit_test(test_credentials),

@@ -2,11 +2,14 @@
 """kiln replay: entries of one NVRTC, whose programs then start on another one, or for another
 architecture, without a build. The libraries stand in for NVRTC."""
 
+import ctypes
+import errno
 import json
 import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -26,6 +29,22 @@ def can_unshare():
 
 def limit_memory():
     resource.setrlimit(resource.RLIMIT_DATA, (1 << 29, 1 << 29))
+
+
+def forbid_namespaces():
+    """Makes unshare fail in this process and its children: a filter for seccomp."""
+    load_number, jump_if_equal, give = 0x20, 0x15, 0x06
+    refusal, permission = 0x00050000 | errno.EPERM, 0x7FFF0000
+    unshare = {"x86_64": 272, "aarch64": 97}[os.uname().machine]
+    code = b"".join(struct.pack("HBBI", *instruction) for instruction in (
+        (load_number, 0, 0, 0), (jump_if_equal, 0, 1, unshare), (give, 0, 0, refusal),
+        (give, 0, 0, permission)))
+    memory = ctypes.create_string_buffer(code)
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(memory))
+    prctl = ctypes.CDLL(None).prctl
+    no_new_privileges, seccomp, filter_mode = 38, 22, 2
+    if prctl(no_new_privileges, 1, 0, 0, 0) != 0 or prctl(seccomp, filter_mode, program, 0, 0) != 0:
+        os._exit(1)
 
 
 class ReplayCase(layer_case.LayerCase):
@@ -90,10 +109,6 @@ class Replay(ReplayCase):
         self.assertEqual(
             self.replay("--nvrtc", ARGUMENTS.stand_in, "--arch", "90")["built"], 1)
         self.run_program(*source, options[0], "-arch=sm_90", expect=["hit-store"])
-        os.remove(os.path.join(folder, "found.h"))
-        entry = self.replay_one("--nvrtc", ARGUMENTS.stand_in, "--arch", "100")
-        self.assertEqual(entry["result"], "impossible")
-        self.assertIn("found.h, which does not exist", entry["why"])
 
     def test_a_second_replay_continues_the_first(self):
         for i in range(3):
@@ -165,6 +180,142 @@ class Replay(ReplayCase):
         process.wait()
         report = self.replay(*arguments)
         self.assertEqual(report["built"] + report["present"], 4, report)
+
+
+class IncludedCase(ReplayCase):
+    """A program that includes a file, which is removed before the replay."""
+
+    TEXT = '#include "found.h"\n' + SOURCE
+
+    def include(self, folder, expect="built", arch="sm_80", start=(), name="found.h"):
+        """Runs the program. @start: a command that runs a command."""
+        source = self.file("k.cu", self.TEXT.replace("found.h", name))
+        run = [*start, *self.command("--source", source, "--library", ARGUMENTS.stand_in, "--",
+                                     "-I" + folder, "-arch=" + arch)]
+        self.trace()
+        output = subprocess.run(run, env=self.environment, stdout=subprocess.PIPE, cwd=self.scratch,
+                                check=True, timeout=120).stdout
+        self.assertEqual([outcome for outcome, _ in self.trace()], [expect])
+        return output
+
+    def replay_gone(self, *arguments, **options):
+        return self.replay_one("--nvrtc", ARGUMENTS.stand_in, "--arch", "90", *arguments, **options)
+
+    def assert_impossible(self, entry, why):
+        self.assertEqual(entry["result"], "impossible", entry)
+        self.assertIn(why, entry["why"])
+
+    def kept(self, cache=None):
+        """Returns the paths of the contents that are kept beside a cache."""
+        folder = os.path.join(cache or self.cache, "v1", "included", "v1")
+        return [os.path.join(place, name) for place, _, names in os.walk(folder)
+                for name in names if len(name) == 32]
+
+
+class Included(IncludedCase):
+    def test_nothing_is_kept_if_switched_off(self):
+        self.environment["KILN_INCLUDED_MAX_SIZE"] = "0"
+        header = self.file("include/found.h", "// found\n")
+        self.include(os.path.dirname(header))
+        self.assertFalse(os.path.exists(os.path.join(self.cache, "v1", "included")))
+        os.remove(header)
+        self.assert_impossible(self.replay_gone(), "found.h, which does not exist here")
+
+    def test_what_is_kept_is_bounded(self):
+        self.environment["KILN_INCLUDED_MAX_SIZE"] = "64K"
+        for _ in range(8):
+            header = self.file("include/found.h", "// " + os.urandom(16 << 10).hex() + "\n")
+            self.include(os.path.dirname(header))
+        sizes = [os.stat(path).st_blocks * 512 for path in self.kept()]
+        self.assertTrue(0 < sum(sizes) <= 64 << 10, sizes)
+
+    def test_each_file_is_kept_once(self):
+        header = self.file("include/found.h", "// found\n" * 1000)
+        self.include(os.path.dirname(header))
+        self.include(os.path.dirname(header), arch="sm_90")
+        self.assertEqual([os.stat(path).st_size < 1000 for path in self.kept()], [True])
+
+    def test_without_namespaces(self):
+        header = self.file("include/found.h", "// found\n")
+        self.include(os.path.dirname(header))
+        os.remove(header)
+        entry = self.replay_gone(preexec_fn=forbid_namespaces)
+        self.assert_impossible(entry, "without private namespaces")
+
+
+@unittest.skipUnless(can_unshare(), "this user has no private namespaces")
+class Recreated(IncludedCase):
+    def test_a_folder_that_is_gone(self):
+        for folder in os.path.join(self.scratch, "a/b/include"), "rel/ative":
+            self.cache = self.environment["KILN_DIR"] = os.path.join(self.scratch, folder, "cache")
+            header = self.file(os.path.join(folder, "found.h"), '#include "second.h"\n')
+            second = self.file(os.path.join(folder, "second.h"), "// second\n")
+            self.include(folder)
+            os.rename(header, header + ".gone")
+            os.rename(second, second + ".gone")
+            self.assertEqual(self.replay_gone()["result"], "built")
+            os.rename(header + ".gone", header)
+            os.rename(second + ".gone", second)
+            warm = self.include(folder, expect="hit-store", arch="sm_90")
+            self.environment["KILN_DIR"] = os.path.join(self.scratch, "empty")
+            self.assertEqual(self.include(folder, arch="sm_90"), warm)
+
+    def test_the_home_folder(self):
+        self.environment["HOME"] = self.scratch
+        header = self.file("include/found.h", "// found\n")
+        self.include(os.path.dirname(header))
+        shutil.rmtree(os.path.dirname(header))
+        self.assertEqual(self.replay_gone()["result"], "built")
+
+    def test_another_store(self):
+        header = self.file("include/found.h", "// found\n")
+        self.include(os.path.dirname(header))
+        os.remove(header)
+        other = os.path.join(self.scratch, "other")
+        self.assertEqual(self.replay_gone("--to", other)["result"], "built")
+        shutil.rmtree(self.cache)
+        self.assertEqual(len(self.kept(other)), 1)
+        self.cache = other
+        self.assertEqual(self.replay_one("--nvrtc", ARGUMENTS.stand_in, "--arch", "100")["result"],
+                         "built")
+
+    def test_a_changed_file_is_used_as_it_is(self):
+        header = self.file("include/found.h", "// found\n")
+        self.include(os.path.dirname(header))
+        self.file("include/found.h", "// changed\n")
+        self.assertEqual(self.replay_gone()["result"], "built")
+        self.include(os.path.dirname(header), expect="hit-store", arch="sm_90")
+
+    def test_damaged_content(self):
+        header = self.file("include/found.h", "// found\n")
+        self.include(os.path.dirname(header))
+        os.remove(header)
+        with open(self.kept()[0], "r+b") as file:
+            file.seek(-20, os.SEEK_END)
+            file.write(b"damage")
+        self.assert_impossible(self.replay_gone(), "found.h, which does not exist here")
+
+    def mounted(self, folder, name):
+        """Returns a command that runs a command with a file in @folder, for it alone."""
+        script = 'mount -t tmpfs none "$0" && echo // >"$0/$1" && shift && exec "$@"'
+        return ["unshare", "--user", "--mount", "--map-root-user", "sh", "-c", script, folder, name]
+
+    @unittest.skipUnless(os.geteuid() == 0, "only for root, who owns the folders of the system")
+    def test_places(self):
+        for folder, name, why in (("/srv", "found.h", None),
+                                  ("/boot", "found.h", "the system or the compiler may load"),
+                                  ("/srv", "found.so.h", "it is code")):
+            with self.subTest(folder=folder, name=name):
+                self.cache = self.environment["KILN_DIR"] = os.path.join(
+                    self.scratch, folder[1:] + name)
+                self.include(folder, start=self.mounted(folder, name), name=name)
+                entry = self.replay_gone()
+                if why is None:
+                    self.assertEqual(entry["result"], "built", entry)
+                    self.include(folder, expect="hit-store", arch="sm_90",
+                                 start=self.mounted(folder, name))
+                else:
+                    self.assert_impossible(entry, why)
 
 
 @unittest.skipUnless(can_unshare(), "this user has no private namespaces")

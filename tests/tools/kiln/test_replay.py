@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_replay.py KILN APP: kiln replay on an OpenCL driver. What it builds for an empty store is
-what the application itself would have built: the same keys, and the same code if the driver's
-results do not vary."""
+"""test_replay.py KILN APP SOURCE_APP: kiln replay on an OpenCL driver. What it builds for an empty
+store is what the application itself would have built: the same keys, and the same code if the
+driver's results do not vary. SOURCE_APP builds the file that its command line names."""
 
 import json
 import os
@@ -12,8 +12,14 @@ import sys
 import tempfile
 import unittest
 
-KILN, APP = (os.path.abspath(path) for path in sys.argv[1:3])
+KILN, APP, SOURCE_APP = (os.path.abspath(path) for path in sys.argv[1:4])
 PROGRAMS = 3
+
+
+def can_unshare():
+    command = ["unshare", "--user", "--mount", "--net", "--map-current-user", "true"]
+    return shutil.which("unshare") and subprocess.run(
+        command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 class ReplayTest(unittest.TestCase):
@@ -25,17 +31,19 @@ class ReplayTest(unittest.TestCase):
             for name, value in os.environ.items()
             if not name.startswith(("KILN_", "OPENCL_LAYERS", "XDG_"))
         }
-        self.environment.update(HOME=self.scratch, POCL_CACHE_DIR=self.scratch)
+        pocl_cache = os.path.join(self.scratch, "pocl")
+        os.mkdir(pocl_cache)
+        self.environment.update(HOME=self.scratch, POCL_CACHE_DIR=pocl_cache, KILN_HELPER="0")
 
     def kiln(self, *arguments):
         return subprocess.run(
             [KILN, *arguments], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=self.environment, cwd=self.scratch, timeout=240)
 
-    def run_app(self, location):
+    def run_app(self, location, *command):
         """Returns what the application printed, and the counters."""
-        result = self.kiln("run", "--dir", location, "--json", "--", APP)
-        self.kiln("capture", "--dir", location, "--wait-ms", "60000")
+        result = self.kiln("run", "--dir", location, "--json", "--", *(command or [APP]))
+        self.kiln("capture", "--dir", location, "--wait-ms", "200000")
         return result.stdout, json.loads(result.stderr.splitlines()[-1])
 
     def digests(self, location):
@@ -57,6 +65,31 @@ class ReplayTest(unittest.TestCase):
         again = self.replay()
         self.assertEqual((again["built"], again["present"]), (0, PROGRAMS), again)
 
+    @unittest.skipUnless(can_unshare(), "this user has no private namespaces")
+    def test_included_files_that_are_gone(self):
+        headers = os.path.join(self.scratch, "headers")
+        command = [SOURCE_APP, "a.cl", "ask"]
+        self.write("a.cl", '#include "beside.h"\n__kernel void f(__global int *out) '
+                           "{ *out = BESIDE; }\n")
+        self.write("beside.h", f'#include "{headers}/absolute.h"\n#define BESIDE 3 + ABSOLUTE\n')
+        self.write("headers/absolute.h", "#define ABSOLUTE 4\n")
+        answer, _ = self.run_app("old", *command)
+        os.rename(headers, headers + ".gone")
+        os.rename(os.path.join(self.scratch, "beside.h"), os.path.join(self.scratch, "gone.h"))
+        report = self.replay()
+        self.assertEqual(report["built"], 1, report)
+        self.assertEqual(self.digests("new"), self.digests("old"))
+        os.rename(headers + ".gone", headers)
+        os.rename(os.path.join(self.scratch, "gone.h"), os.path.join(self.scratch, "beside.h"))
+        warm, counters = self.run_app("new", *command)
+        self.assertEqual((counters["builds"], counters["hits_store"], warm), (0, 1, answer))
+
+    def write(self, name, text):
+        path = os.path.join(self.scratch, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <kiln/config.h>
+#include <kiln/store_tools.h>
+
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/location.h"
@@ -179,21 +182,43 @@ static char *folder_of(const char *location)
     return NULL;
 }
 
+/* Copies the contents of included files, so that the entries that were made can be replayed, too. A
+ * failure does no harm. */
+static void copy_included(kiln_store *from, kiln_store *to)
+{
+    kiln_store *source = NULL, *target = NULL;
+    kiln_copy_report report = {.struct_size = sizeof report};
+    kiln_config *config = NULL;
+    must_succeed(kiln_config_from_env(NULL, NULL, &config));
+    if (config->included_max_bytes > 0 &&
+        kiln_included_open(from, KILN_UNLIMITED, &source) == KILN_OK &&
+        kiln_included_open(to, config->included_max_bytes, &target) == KILN_OK) {
+        kiln_store_copy(source, target, NULL, &report, NULL);
+    }
+    kiln_store_close(&target);
+    kiln_store_close(&source);
+    kiln_config_free(&config);
+}
+
 static int replay(const cache_directory *from, const cache_directory *to, pool_terms *terms,
                   entry_filter *filter, bool json)
 {
     work_list list = {0};
     replay_report report = {.entries = json ? must(json_array()) : NULL};
-    owned char *folder = folder_of(to->path);
+    owned char *folder = folder_of(to->path), *from_folder = folder_of(from->path);
     terms->from = from->store;
     terms->to = to->store;
     terms->cache = folder;
+    terms->included_beside = from_folder;
     const kiln_status status = work_list_read(from->store, filter, terms->architecture, &list);
     report.unreadable = list.unreadable;
     progress_expect(list.count);
     pool_run(terms, &list, take_result, &report);
     progress_end();
     work_list_free(&list);
+    if (report.counts[BUILT] > 0 && strcmp(from->path, to->path) != 0) {
+        copy_included(from->store, to->store);
+    }
     print_report(&report);
     if (status != KILN_OK) {
         return complain_of_status(from->path, status);
@@ -247,6 +272,7 @@ int cmd_replay(int argc, char **argv)
         return worker_run(&(worker_terms){.parent = parent,
                                           .library = library,
                                           .architecture = architecture,
+                                          .included_beside = from,
                                           .cache = to,
                                           .sandboxed = jobs != NULL});
     }

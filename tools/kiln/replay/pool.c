@@ -183,12 +183,13 @@ static int spawn(const pool *p, int entry_file, pool_worker *w)
     owned char *parent = text_of("%ld", (long)getpid());
     const pool_terms *terms = p->terms;
     char name[] = "kiln", command[] = "replay", serve[] = "--serve", nvrtc[] = "--nvrtc",
-         arch[] = "--arch", to[] = "--to", jobs[] = "--jobs", sandboxed[] = "1";
+         arch[] = "--arch", to[] = "--to", from[] = "--from", jobs[] = "--jobs", sandboxed[] = "1";
     char *arguments[16] = {name, command, serve, parent};
     size_t count = 4;
     char *const given[][2] = {{nvrtc, terms->library},
                               {arch, terms->architecture},
                               {to, terms->cache},
+                              {from, terms->included_beside},
                               {jobs, p->sandboxed ? sandboxed : NULL}};
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         if (given[i][1] != NULL) {

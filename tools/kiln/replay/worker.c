@@ -29,6 +29,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "build.h"
+#include "missing_files.h"
 #include "recipe.h"
 #include "sandbox.h"
 
@@ -47,6 +48,8 @@ typedef struct worker {
     char *working_folder;
     char *visible[64]; /* paths in the home folder that the compiler needs */
     size_t visible_count;
+    size_t library_count;  /* how many of these, the first ones, are folders of libraries */
+    missing_files missing; /* to be recreated in the sandbox */
     bool has_source_file;  /* the program's source must be a file, too */
     bool is_in_own_folder; /* the working directory was the program's folder */
 } worker;
@@ -156,6 +159,7 @@ static void show_libraries(worker *w)
     if (w->terms->library != NULL) {
         show_folder_of(w, w->terms->library);
     }
+    w->library_count = w->visible_count;
 }
 
 /* Shows the folders in which the compiler searches for included files. */
@@ -178,11 +182,12 @@ static void show_include_folders(worker *w)
     }
 }
 
-typedef struct missing_reads {
+typedef struct reads_check {
     worker *w;
+    kiln_store *included;    /* the contents of files; NULL: none are kept */
     char *why;               /* NULL: nothing is missing */
     uint32_t program_folder; /* the place of the read of the program's folder + 1; 0: none */
-} missing_reads;
+} reads_check;
 
 /* Returns true if the file that a compiler looked up is the program's own source, because the
  * program has written the source to a file. */
@@ -196,20 +201,44 @@ static bool is_own_source(const worker *w, const kiln_read *read)
 
 /* Notes whether the working directory was the program's folder, because a result is used only if
  * paths that led to the same folder still do. */
-static void check_folder(missing_reads *missing, const kiln_read *read)
+static void check_folder(reads_check *check, const kiln_read *read)
 {
     const bool is_here = strcmp(read->path, ".") == 0;
     if (is_here && read->relative_to_program) {
-        missing->program_folder = read->place + 1;
-    } else if (is_here && read->same + 1 == missing->program_folder) {
-        missing->w->is_in_own_folder = true;
+        check->program_folder = read->place + 1;
+    } else if (is_here && read->same + 1 == check->program_folder) {
+        check->w->is_in_own_folder = true;
+    } else if (read->path[0] == '/' && access(read->path, F_OK) != 0) {
+        missing_files_add(&check->w->missing, read, NULL);
+    }
+}
+
+/* A file whose path is absolute is used as it is here. Any other must be recreated. */
+static void check_file(reads_check *check, const kiln_read *read)
+{
+    const bool is_elsewhere = read->relative_to_program || read->path[0] != '/';
+    kiln_entry *content = NULL;
+    if (!is_elsewhere && access(read->path, R_OK) == 0) {
+        show(check->w, read->path);
+    } else if (check->included == NULL ||
+               kiln_included_get(check->included, read->digest, &content) != KILN_OK) {
+        check->why = text_of(is_elsewhere ? "it included %s from a folder that is not known"
+                                          : "it included %s, which does not exist here",
+                             read->path);
+    } else if (!check->w->terms->sandboxed) {
+        kiln_entry_release(&content);
+        check->why = text_of("it included %s, which does not exist here, and can't be recreated "
+                             "without private namespaces",
+                             read->path);
+    } else {
+        missing_files_add(&check->w->missing, read, content);
     }
 }
 
 static int check_read(void *user, const kiln_read *read)
 {
-    missing_reads *missing = user;
-    worker *w = missing->w;
+    reads_check *check = user;
+    worker *w = check->w;
     if (read->found == KILN_ONLY_FOR_PROGRAM_IN) {
         const size_t length = strlen(read->path);
         const bool has_slash = length > 1 && read->path[length - 1] == '/';
@@ -219,33 +248,41 @@ static int check_read(void *user, const kiln_read *read)
         free(w->working_folder);
         w->working_folder = must(strdup(read->path));
     } else if (read->found == KILN_FOUND_FOLDER) {
-        check_folder(missing, read);
+        check_folder(check, read);
     } else if (read->found == KILN_FOUND_FILE && is_own_source(w, read)) {
         w->has_source_file = true;
     } else if (read->found == KILN_FOUND_FILE) {
-        const bool is_elsewhere = read->relative_to_program || read->path[0] != '/';
-        if (is_elsewhere || access(read->path, R_OK) != 0) {
-            missing->why = text_of(is_elsewhere ? "it included %s from a folder that is not known"
-                                                : "it included %s, which does not exist here",
-                                   read->path);
-        } else {
-            show(w, read->path);
-        }
+        check_file(check, read);
     }
-    return missing->why != NULL;
+    return check->why != NULL;
+}
+
+/* Opens the store of the contents of included files. Returns NULL if there is none. */
+static kiln_store *open_included(const worker *w)
+{
+    const kiln_store_params params = {.struct_size = sizeof params,
+                                      .flags = KILN_STORE_READONLY | KILN_STORE_NO_CREATE};
+    kiln_store *from = NULL, *included = NULL;
+    if (w->terms->included_beside != NULL &&
+        kiln_store_open(w->terms->included_beside, &params, &from, NULL) == KILN_OK) {
+        kiln_included_open(from, KILN_UNLIMITED, &included);
+        kiln_store_close(&from);
+    }
+    return included;
 }
 
 /* Returns why a file that the build included can't be included again; NULL: all of them can. The
  * files of the first result count, which is the latest. */
 static char *reason_against_files(worker *w)
 {
-    missing_reads missing = {.w = w};
+    reads_check check = {.w = w, .included = open_included(w)};
     if (w->of.kind == RECIPE_NVRTC) {
-        kiln_nvrtc_each_read(w->of.entry, 0, check_read, &missing);
+        kiln_nvrtc_each_read(w->of.entry, 0, check_read, &check);
     } else {
-        kiln_opencl_each_read(w->of.entry, 0, check_read, &missing);
+        kiln_opencl_each_read(w->of.entry, 0, check_read, &check);
     }
-    return missing.why;
+    kiln_store_close(&check.included);
+    return check.why;
 }
 
 static void find_working_folder(worker *w)
@@ -353,6 +390,7 @@ static void set_environment(const worker *w)
                                    : text_of("%s|file://%s?readonly=1", w->store_folder, to);
     set("KILN_DIR", store);
     set("KILN_HELPER", "0");
+    set("KILN_INCLUDED_MAX_SIZE", "0");
     set_path(w, "KILN_STATS", "stats");
     set_path(w, "KILN_TRACE", "trace");
     set_path(w, "HOME", "home");
@@ -617,6 +655,17 @@ static bool write_source(const worker *w)
     return is_written || errno == EEXIST;
 }
 
+/* Recreates what the build needs and is not here. Returns NULL, or why that is not possible. */
+static char *recreate(const worker *w)
+{
+    char *libraries[sizeof w->visible / sizeof w->visible[0]];
+    memcpy(libraries, w->visible, w->library_count * sizeof *libraries);
+    libraries[w->library_count] = NULL;
+    return w->terms->sandboxed ? missing_files_recreate(&w->missing, w->program_folder,
+                                                        w->working_folder, libraries)
+                               : NULL;
+}
+
 /* Enters the sandbox, and makes the folder in which the compiler may write. */
 static char *enter(worker *w)
 {
@@ -643,7 +692,7 @@ static char *enter(worker *w)
             w->is_in_own_folder ? must(strdup(w->program_folder)) : path_in(w, "work");
     }
     return make_folder(w, "home") && make_folder(w, "tmp") && make_folder(w, "program") &&
-                   make_folder(w, "work") && (!w->has_source_file || write_source(w))
+                   make_folder(w, "work")
                ? NULL
                : text_of("%s: %s", w->folder, strerror(errno));
 }
@@ -682,15 +731,25 @@ int worker_run(const worker_terms *terms)
         return report("left", "the entry can't be read", NULL);
     }
     owned char *why = recipe_read(entry, &w.of);
+    show_libraries(&w);
     if (why == NULL) {
+        show_include_folders(&w);
         why = reason_against_files(&w);
     }
     if (why != NULL) {
         return report("impossible", why, NULL);
     }
     find_working_folder(&w);
-    show_libraries(&w);
-    show_include_folders(&w);
     why = enter(&w);
-    return why == NULL ? run(&w) : report("left", why, NULL);
+    if (why != NULL) {
+        return report("left", why, NULL);
+    }
+    why = recreate(&w);
+    if (why != NULL) {
+        return report("impossible", why, NULL);
+    }
+    if (w.has_source_file && !write_source(&w)) {
+        return report("left", "the program's source can't be written to a file", NULL);
+    }
+    return run(&w);
 }

@@ -15,6 +15,8 @@ typedef struct worker_terms {
     const char *parent;       /* the id of the process that started this one, which ends with it */
     const char *library;      /* a libnvrtc; NULL: the one that the loader finds */
     const char *architecture; /* such as "90"; NULL: that of the entry */
+    const char *included_beside; /* the folder of a store beside which the contents of included
+                                    files are kept; NULL: none */
     const char *cache; /* the folder of a store that may have the result already; NULL: none */
     bool sandboxed;    /* whether the compiler runs in a sandbox */
 } worker_terms;
