@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_replay.py KILN APP SOURCE_APP: kiln replay on an OpenCL driver. What it builds for an empty
+"""test_replay.py KILN APP SOURCE_APP PROGRAMS_APP: kiln replay on an OpenCL driver. What it builds for an empty
 store is what the application itself would have built: the same keys, and the same code if the
-driver's results do not vary. SOURCE_APP builds the file that its command line names."""
+driver's results do not vary. SOURCE_APP builds the file that its command line names, PROGRAMS_APP what is more than a
+source."""
 
 import json
 import os
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-KILN, APP, SOURCE_APP = (os.path.abspath(path) for path in sys.argv[1:4])
+KILN, APP, SOURCE_APP, PROGRAMS_APP = (os.path.abspath(path) for path in sys.argv[1:5])
 PROGRAMS = 3
 
 
@@ -65,6 +66,32 @@ class ReplayTest(unittest.TestCase):
         again = self.replay()
         self.assertEqual((again["built"], again["present"]), (0, PROGRAMS), again)
 
+    def check(self, *command):
+        """Checks that the command starts warm after a replay, and that its entries are the same."""
+        answer, _ = self.run_app("old", PROGRAMS_APP, *command)
+        before = self.digests("old")
+        if "pocl" in self.environment.get("OCL_ICD_VENDORS", "") and not before:
+            self.skipTest("Kiln keeps no links on PoCL")
+        self.assertGreater(len(before), 0)
+        report = self.replay()
+        self.assertEqual(self.digests("new"), before, report)
+        warm, counters = self.run_app("new", PROGRAMS_APP, *command)
+        self.assertEqual(counters["builds"], 0, counters)
+        self.assertEqual(warm, answer)
+        return warm
+
+    def test_specialization_constants(self):
+        probe = subprocess.run([PROGRAMS_APP, "constants", "1"], env=self.environment,
+                               stdout=subprocess.DEVNULL, check=False)
+        if probe.returncode == 77:
+            self.skipTest("the device takes no SPIR-V")
+        for value in 5, 6:
+            self.assertEqual(self.check("constants", str(value)), b"%d\n" % value)
+
+    def test_links(self):
+        self.assertEqual(self.check("link", "2"), b"230\n")
+        self.assertEqual(self.check("library", "3"), b"330\n")
+
     @unittest.skipUnless(can_unshare(), "this user has no private namespaces")
     def test_included_files_that_are_gone(self):
         headers = os.path.join(self.scratch, "headers")
@@ -92,4 +119,4 @@ class ReplayTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])

@@ -148,6 +148,18 @@ static char *check_link(const kiln_key *key)
     return why;
 }
 
+static char *reason_for_others(const kiln_key *key)
+{
+    if (has(key, "nvjitlink.version")) {
+        return text_of("it is a link of nvJitLink, whose inputs are not in the entry");
+    }
+    owned char *framework = recipe_text(key, "door");
+    return framework == NULL
+               ? text_of("it was not made by OpenCL or NVRTC")
+               : text_of("only %s can build it again: the entry has neither source nor IR",
+                         framework);
+}
+
 static char *find_kind(recipe *of)
 {
     owned char *step = recipe_text(of->key, "step");
@@ -155,21 +167,31 @@ static char *find_kind(recipe *of)
         of->kind = RECIPE_NVRTC;
     } else if (has(of->key, "platform.name") && step != NULL && strcmp(step, "link") == 0) {
         of->kind = RECIPE_OPENCL_LINK;
-        return check_link(of->key);
     } else if (has(of->key, "platform.name") && (has(of->key, "source") || has(of->key, "il"))) {
         of->kind = RECIPE_OPENCL;
     } else {
-        return text_of("it was not made by OpenCL or NVRTC");
+        return reason_for_others(of->key);
     }
     return NULL;
+}
+
+/* nvJitLink's entries for the step "accepted" belong to those of whole links. */
+bool recipe_is_build(const kiln_entry *entry)
+{
+    const kiln_key *key = kiln_entry_key(entry);
+    return kiln_entry_kind_of(entry) == KILN_ENTRY_PROGRAM ? !has(key, "nvjitlink.step")
+                                                           : has(key, "door");
 }
 
 char *recipe_read(const kiln_entry *entry, recipe *ret_recipe)
 {
     recipe found = {.entry = entry, .key = kiln_entry_key(entry)};
-    char *why = reason_against_inputs(found.key);
+    char *why = find_kind(&found);
     if (why == NULL) {
-        why = find_kind(&found);
+        why = reason_against_inputs(found.key);
+    }
+    if (why == NULL && found.kind == RECIPE_OPENCL_LINK) {
+        why = check_link(found.key);
     }
     *ret_recipe = found;
     return why;

@@ -17,6 +17,9 @@ typedef struct recipe {
     const kiln_key *key;     /* of the entry */
 } recipe;
 
+/* Returns whether an entry is the result of a build, of whichever compiler or framework. */
+bool recipe_is_build(const kiln_entry *entry);
+
 /* Reads what an entry was built from. Returns NULL if the build can be repeated; otherwise the
  * reason why it can't, which the caller frees. */
 char *recipe_read(const kiln_entry *entry, recipe *ret_recipe);

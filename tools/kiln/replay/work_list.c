@@ -98,14 +98,15 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
 {
     const reading *r = user;
     kiln_entry *entry = NULL;
-    if (info->kind != KILN_ENTRY_PROGRAM || !entry_filter_selects_item(r->filter, item, info)) {
+    const bool may_be_build = info->kind == KILN_ENTRY_PROGRAM || info->kind == KILN_ENTRY_BLOB;
+    if (!may_be_build || !entry_filter_selects_item(r->filter, item, info)) {
         return 0;
     }
     progress_step("read");
     const kiln_status status = kiln_item_read(item, &entry);
-    if (status == KILN_OK) {
+    if (status == KILN_OK && recipe_is_build(entry)) {
         add(r, info, digest, entry);
-    } else {
+    } else if (status != KILN_OK) {
         r->list->unreadable += status != KILN_MISS;
     }
     kiln_entry_release(&entry);
