@@ -225,6 +225,12 @@ KILN_API kiln_status kiln_included_get(kiln_store *included, const unsigned char
  * kiln_store_contains returns. */
 KILN_API kiln_status kiln_included_contains(kiln_store *included, const unsigned char *digest);
 
+/* Copies all contents that @into does not have. Unlike kiln_store_copy, keeps them compressed.
+ *
+ * Returns what kiln_store_each returns, even if some contents could not be put. Threads: any.
+ * Blocks: on reading and writing. */
+KILN_API kiln_status kiln_included_copy(kiln_store *from, kiln_store *into);
+
 /* What a check found. */
 typedef struct kiln_verify_report {
     size_t struct_size;

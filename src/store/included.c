@@ -132,3 +132,24 @@ kiln_status kiln_included_contains(kiln_store *included, const unsigned char *di
     kiln_key_release(&key);
     return status;
 }
+
+/* Contents that are damaged, or have another digest than their key says, are left out. */
+static int copy_item(void *user, kiln_item *item)
+{
+    kiln_store *into = user;
+    kiln_entry *entry = NULL;
+    kiln_key_part digest;
+    if (kiln_item_read(item, &entry) == KILN_OK &&
+        kiln_key_part_at(kiln_entry_key(entry), 0, &digest) == KILN_OK &&
+        digest.size == DIGEST_BYTES && digest.bytes &&
+        kiln_included_contains(into, digest.bytes) == KILN_MISS) {
+        kiln_included_put(into, digest.bytes, kiln_entry_payload(entry));
+    }
+    kiln_entry_release(&entry);
+    return 0;
+}
+
+kiln_status kiln_included_copy(kiln_store *from, kiln_store *into)
+{
+    return from && into ? kiln_store_each(from, copy_item, into) : KILN_E_INVALID;
+}

@@ -113,6 +113,31 @@ static void test_a_wrong_content_is_not_returned(void **state)
     kiln_store_close(&included);
 }
 
+static void test_a_copy(void **state)
+{
+    (void)state;
+    kiln_store *from = NULL, *into = NULL;
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    file small, large;
+    make_file(&small, 10);
+    make_file(&large, 5000);
+    assert_int_equal(open_at(cache, 0, &from), KILN_OK);
+    assert_int_equal(open_at(scratch_path(scratch, "other"), 0, &into), KILN_OK);
+    assert_int_equal(kiln_included_put(from, small.digest, small.content), KILN_OK);
+    assert_int_equal(kiln_included_put(from, large.digest, large.content), KILN_OK);
+    assert_int_equal(scratch_put(from, 1, 100), KILN_OK);
+    assert_int_equal(kiln_included_put(into, small.digest, small.content), KILN_OK);
+    assert_int_equal(kiln_included_copy(from, into), KILN_OK);
+    assert_int_equal(get(into, &small), KILN_OK);
+    assert_int_equal(get(into, &large), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(into, 0, &stat), KILN_OK);
+    assert_int_equal(stat.entries, 2);
+    assert_true(stat.bytes <= 2 * 4096);
+    assert_int_equal(kiln_included_copy(from, NULL), KILN_E_INVALID);
+    kiln_store_close(&into);
+    kiln_store_close(&from);
+}
+
 static void test_where_it_is(void **state)
 {
     (void)state;
@@ -197,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_content_is_kept_under_its_digest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_wrong_content_is_not_returned, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_copy, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_where_it_is, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_it_is_not_a_part_of_the_store, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory_runs_out, set_up, tear_down),

@@ -187,13 +187,12 @@ static char *folder_of(const char *location)
 static void copy_included(kiln_store *from, kiln_store *to)
 {
     kiln_store *source = NULL, *target = NULL;
-    kiln_copy_report report = {.struct_size = sizeof report};
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
     if (config->included_max_bytes > 0 &&
         kiln_included_open(from, KILN_UNLIMITED, &source) == KILN_OK &&
         kiln_included_open(to, config->included_max_bytes, &target) == KILN_OK) {
-        kiln_store_copy(source, target, NULL, &report, NULL);
+        kiln_included_copy(source, target);
     }
     kiln_store_close(&target);
     kiln_store_close(&source);
