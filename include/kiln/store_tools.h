@@ -81,6 +81,12 @@ typedef int (*kiln_item_fn)(void *user, kiln_item *item);
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user);
 
+/* Does the same as kiln_store_each, but visits only the items of one digest: at most an entry and a
+ * capture request. Looks them up instead of walking through the store, except in a directory in a
+ * layout of other programs. @digest is not NULL. */
+KILN_API kiln_status kiln_store_each_of_digest(kiln_store *store, const kiln_digest *digest,
+                                               kiln_item_fn visit, void *user);
+
 /* Does the same as kiln_store_each, but visits only capture requests, and does not walk through the
  * other entries. Requests are the entries whose key begins with a part named KILN_REQUEST_PART. */
 KILN_API kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user);

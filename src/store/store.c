@@ -439,6 +439,38 @@ kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user)
     return store ? store->ops->each(store, visit, user) : KILN_OK;
 }
 
+typedef struct digest_walk {
+    const kiln_digest *digest;
+    kiln_item_fn visit;
+    void *user;
+} digest_walk;
+
+static int visit_if_of_digest(void *user, kiln_item *item)
+{
+    const digest_walk *walk = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    const bool is_wanted = kiln_item_get_info(item, &info) == KILN_OK &&
+                           memcmp(&info.digest, walk->digest, sizeof info.digest) == 0;
+    return is_wanted ? walk->visit(walk->user, item) : 0;
+}
+
+kiln_status kiln_store_each_of_digest(kiln_store *store, const kiln_digest *digest,
+                                      kiln_item_fn visit, void *user)
+{
+    if (!digest || !visit) {
+        return KILN_E_INVALID;
+    }
+    if (!store) {
+        return KILN_OK;
+    }
+    const kiln_status status = store->ops->each_of_digest(store, digest, visit, user);
+    if (status != KILN_E_UNSUPPORTED) {
+        return status;
+    }
+    digest_walk walk = {.digest = digest, .visit = visit, .user = user};
+    return store->ops->each(store, visit_if_of_digest, &walk);
+}
+
 kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user)
 {
     if (!visit) {

@@ -124,6 +124,10 @@ typedef struct kilni_store_ops {
      * does not have the key's entry. NULL: every get asks. */
     void (*forget_miss)(kiln_store *store, const kiln_key *key);
     kiln_status (*each)(kiln_store *store, kiln_item_fn visit, void *user);
+    /* Does what kiln_store_each_of_digest does. KILN_E_UNSUPPORTED: this store cannot find items by
+     * a digest, and has visited nothing. */
+    kiln_status (*each_of_digest)(kiln_store *store, const kiln_digest *digest, kiln_item_fn visit,
+                                  void *user);
     /* Does the same as each, but in a chain also visits the copies that a look-up does not reach.
      * NULL: the store has no such copies. */
     kiln_status (*each_copy)(kiln_store *store, kiln_item_fn visit, void *user);

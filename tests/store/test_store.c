@@ -155,6 +155,7 @@ static void test_wrong_arguments(void **state)
     assert_int_equal(kiln_store_contains(store, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_store_lease(store, key, 0, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_store_each(store, NULL, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_each_of_digest(store, NULL, NULL, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_store_get_stat(store, 0, &no_size), KILN_E_INVALID);
     assert_int_equal(kiln_store_get_stat(store, KILN_STAT_KNOWN << 1, &no_size),
                      KILN_E_UNSUPPORTED);
@@ -396,6 +397,15 @@ static void test_each(void **state)
     listing first = {.stops = true};
     assert_int_equal(kiln_store_each(store, list_item, &first), KILN_OK);
     assert_int_equal(first.count, 1);
+    for (uint64_t i = 39; i <= 40; i++) {
+        listing one = {0};
+        kiln_key *key = scratch_key(i);
+        const kiln_digest digest = kiln_key_digest(key);
+        assert_int_equal(kiln_store_each_of_digest(store, &digest, list_item, &one), KILN_OK);
+        assert_int_equal(one.count, i < 40);
+        assert_int_equal(one.bytes, i < 40 ? 139 : 0);
+        kiln_key_release(&key);
+    }
 }
 
 static int remove_item(void *user, kiln_item *item)

@@ -603,6 +603,7 @@ static const kilni_store_ops chain_ops = {
     .lease = kilni_chain_lease,
     .lease_release = kilni_chain_lease_release,
     .each = kilni_chain_each,
+    .each_of_digest = kilni_chain_each_of_digest,
     .each_copy = kilni_chain_each_copy,
     .each_request = kilni_chain_each_request,
     .item_info = kilni_chain_item_info,

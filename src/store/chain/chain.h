@@ -34,6 +34,8 @@ kiln_status kilni_chain_open(const char *location, const kiln_store_params *para
 /* ---- walk.c: the entries of all tiers ---- */
 
 kiln_status kilni_chain_each(kiln_store *store, kiln_item_fn visit, void *user);
+kiln_status kilni_chain_each_of_digest(kiln_store *store, const kiln_digest *digest,
+                                       kiln_item_fn visit, void *user);
 kiln_status kilni_chain_each_copy(kiln_store *store, kiln_item_fn visit, void *user);
 kiln_status kilni_chain_each_request(kiln_store *store, kiln_item_fn visit, void *user);
 kiln_status kilni_chain_item_info(kiln_item *item, kiln_item_info *ret_info);

@@ -137,7 +137,8 @@ typedef struct chain_walk {
     kilni_chain *chain;
     kiln_item_fn visit;
     void *user;
-    bool meets_all; /* the walk also visits copies that a look-up does not reach */
+    const kiln_digest *digest; /* of the items to visit; NULL: all */
+    bool meets_all;            /* the walk also visits copies that a look-up does not reach */
     size_t tier;
     digest_set met;
     bool has_ended;
@@ -189,6 +190,20 @@ kiln_status kilni_chain_each(kiln_store *store, kiln_item_fn visit, void *user)
 {
     chain_walk walk = {.chain = (kilni_chain *)store, .visit = visit, .user = user};
     return walk_tiers(&walk, kiln_store_each);
+}
+
+static kiln_status each_of_digest(kiln_store *store, kiln_item_fn visit, void *user)
+{
+    const chain_walk *walk = user;
+    return kiln_store_each_of_digest(store, walk->digest, visit, user);
+}
+
+kiln_status kilni_chain_each_of_digest(kiln_store *store, const kiln_digest *digest,
+                                       kiln_item_fn visit, void *user)
+{
+    chain_walk walk = {
+        .chain = (kilni_chain *)store, .visit = visit, .user = user, .digest = digest};
+    return walk_tiers(&walk, each_of_digest);
 }
 
 kiln_status kilni_chain_each_copy(kiln_store *store, kiln_item_fn visit, void *user)

@@ -114,6 +114,7 @@ static const kilni_store_ops dir_ops = {
     .lease = kilni_dir_lease,
     .lease_release = kilni_dir_lease_release,
     .each = kilni_dir_each,
+    .each_of_digest = kilni_dir_each_of_digest,
     .each_request = kilni_dir_each_request,
     .item_info = kilni_dir_item_info,
     .item_read = kilni_dir_item_read,

@@ -432,6 +432,10 @@ kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, kilni_dir_positio
  * else as kilni_dir_walk_part. */
 kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,
                                  void *user, bool *ret_has_ended);
+/* Visits the file that a digest has in a shard of layout "kiln", if there is one. Otherwise does
+ * what kilni_dir_walk_shard does, except that it returns KILN_OK if there is no such shard. */
+kiln_status kilni_dir_visit_digest(kilni_dir *dir, unsigned shard, const kiln_digest *digest,
+                                   kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
 
 /* ---- stat.c ---- */
 
@@ -487,6 +491,8 @@ void kilni_dir_flush_pending(kiln_store *store);
 /* ---- items.c ---- */
 
 kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user);
+kiln_status kilni_dir_each_of_digest(kiln_store *store, const kiln_digest *digest,
+                                     kiln_item_fn visit, void *user);
 kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user);
 kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info);
 kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry);

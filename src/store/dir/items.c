@@ -180,6 +180,25 @@ kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user)
     return kilni_dir_walk(kilni_dir_of(store), visit_item, &walk);
 }
 
+kiln_status kilni_dir_each_of_digest(kiln_store *store, const kiln_digest *digest,
+                                     kiln_item_fn visit, void *user)
+{
+    kilni_dir *dir = kilni_dir_of(store);
+    each_walk each = {.store = store, .visit = visit, .user = user};
+    bool has_ended = false;
+    if (!dir->layout->read_digest) {
+        return KILN_E_UNSUPPORTED;
+    }
+    const kiln_status of_entry =
+        kilni_dir_visit_digest(dir, digest->bytes[0], digest, visit_item, &each, &has_ended);
+    if (has_ended) {
+        return of_entry;
+    }
+    const kiln_status of_request =
+        kilni_dir_visit_digest(dir, KILNI_DIR_REQUESTS, digest, visit_item, &each, &has_ended);
+    return of_entry == KILN_OK ? of_request : of_entry;
+}
+
 kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user)
 {
     each_walk each = {.store = store, .visit = visit, .user = user};

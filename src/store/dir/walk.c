@@ -76,6 +76,22 @@ kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit
     return status;
 }
 
+kiln_status kilni_dir_visit_digest(kilni_dir *dir, unsigned shard, const kiln_digest *digest,
+                                   kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended)
+{
+    shard_walk walk = {.visit = visit, .user = user};
+    char name[KILN_DIGEST_TEXT_SIZE];
+    int directory;
+    const kiln_status status = kilni_dir_open_shard(dir, shard, O_PATH, &directory);
+    if (status == KILN_OK) {
+        kiln_digest_format(digest, name);
+        visit_name(&walk, directory, shard, name);
+        kilni_os()->close(directory);
+    }
+    *ret_has_ended = walk.has_ended;
+    return status == KILN_MISS ? KILN_OK : status;
+}
+
 kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, kilni_dir_position *position,
                                 kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended)
 {

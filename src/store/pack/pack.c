@@ -259,6 +259,18 @@ static kiln_status pack_each(kiln_store *store, kiln_item_fn visit, void *user)
     return first_failure;
 }
 
+static kiln_status pack_each_of_digest(kiln_store *store, const kiln_digest *digest,
+                                       kiln_item_fn visit, void *user)
+{
+    const kilni_pack *pack = pack_of(store);
+    pack_item item = {.item.store = store};
+    const kiln_status status = pack ? find_slot(pack, digest, &item.slot) : KILN_E_IO;
+    if (status == KILN_OK) {
+        visit(user, &item.item);
+    }
+    return status == KILN_MISS ? KILN_OK : status;
+}
+
 /* Visits nothing, because a pack contains no capture requests. */
 static kiln_status pack_each_request(kiln_store *store, kiln_item_fn visit, void *user)
 {
@@ -292,6 +304,7 @@ static const kilni_store_ops pack_ops = {
     .read_digest = pack_read_digest,
     .contains = pack_contains,
     .each = pack_each,
+    .each_of_digest = pack_each_of_digest,
     .each_request = pack_each_request,
     .item_info = pack_item_info,
     .item_read = pack_item_read,

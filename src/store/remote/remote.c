@@ -738,6 +738,26 @@ static kiln_status remote_each(kiln_store *store, kiln_item_fn visit, void *user
     return note(self, status);
 }
 
+static kiln_status remote_each_of_digest(kiln_store *store, const kiln_digest *digest,
+                                         kiln_item_fn visit, void *user)
+{
+    remote_store *self = remote_of(store);
+    kilni_read_ahead ahead = {.connector = self->connector,
+                              .remote = self->remote,
+                              .head_size = KILNI_ENTRY_PREVIEW_SIZE};
+    kilni_entry_preview head;
+    uint64_t size;
+    const kiln_status status = read_head(self, digest, &head, &size);
+    if (status == KILN_OK || status == KILN_E_CORRUPT || status == KILN_E_VERSION) {
+        visit_group(store, digest, 1, &ahead, visit, user);
+        return KILN_OK;
+    }
+    if (status == KILN_MISS) {
+        return KILN_OK;
+    }
+    return status == KILN_E_NO_MEMORY ? status : KILN_E_IO;
+}
+
 /* A server never keeps capture requests, because they would make every machine build. */
 static kiln_status remote_each_request(kiln_store *store, kiln_item_fn visit, void *user)
 {
@@ -794,6 +814,7 @@ static const kilni_store_ops remote_ops = {
     .forget_miss = remote_forget_miss,
     .lease_release = remote_release_lease,
     .each = remote_each,
+    .each_of_digest = remote_each_of_digest,
     .each_request = remote_each_request,
     .item_info = remote_item_info,
     .item_read = remote_item_read,

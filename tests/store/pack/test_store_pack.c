@@ -199,6 +199,15 @@ static void test_each(void **state)
     listing first = {.stops = true};
     assert_int_equal(kiln_store_each(store, list_item, &first), KILN_OK);
     assert_int_equal(first.count, 1);
+    kiln_key *key = scratch_key(7);
+    kiln_digest digest = kiln_key_digest(key);
+    listing one = {0};
+    assert_int_equal(kiln_store_each_of_digest(store, &digest, list_item, &one), KILN_OK);
+    assert_int_equal(one.count, 1);
+    digest.bytes[15] ^= 1;
+    assert_int_equal(kiln_store_each_of_digest(store, &digest, list_item, &one), KILN_OK);
+    assert_int_equal(one.count, 1);
+    kiln_key_release(&key);
     listing requests = {0};
     assert_int_equal(kiln_store_each_request(store, list_item, &requests), KILN_OK);
     assert_int_equal(requests.count, 0);

@@ -180,6 +180,16 @@ static void test_each(void **state)
     assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.entries, 1200);
     assert_true(stat.bytes > 1200u * 100u);
+    kiln_key *key = scratch_key(7);
+    const kiln_digest digest = kiln_key_digest(key);
+    count = 0;
+    assert_int_equal(kiln_store_each_of_digest(store, &digest, count_item, &count), KILN_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(kiln_store_each_of_digest(store, &digest, remove_item, NULL), KILN_OK);
+    assert_int_equal(kiln_store_each_of_digest(store, &digest, count_item, &count), KILN_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(redis_say(&server, "DBSIZE"), ":1201\r\n");
+    kiln_key_release(&key);
     assert_int_equal(kiln_store_each(store, remove_item, NULL), KILN_OK);
     assert_string_equal(redis_say(&server, "DBSIZE"), ":2\r\n");
 }

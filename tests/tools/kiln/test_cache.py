@@ -218,6 +218,19 @@ class Entries(cli.CliTest):
         self.kiln("rm", digest)
         self.kiln("verify")
 
+    def test_a_whole_digest_needs_no_walk(self):
+        """A folder of other entries is a link. A walk reports that; a look-up does not see it."""
+        digest = self.digests["saxpy"]
+        taken = os.listdir(os.path.join(self.cache, "v1"))
+        other = next(name for name in map("{:02x}".format, range(256)) if name not in taken)
+        os.symlink(self.scratch, os.path.join(self.cache, "v1", other))
+        self.kiln("show", digest[:31], expect=3)
+        self.assertEqual(self.kiln_json("show", digest)["digest"], digest)
+        self.kiln("show", digest[:31] + ("1" if digest[31] == "0" else "0"), expect=1)
+        self.kiln("rm", digest[:31], expect=3)
+        self.assertEqual(self.kiln_json("rm", digest.upper())["removed"], 1)
+        self.kiln("show", digest, expect=1)
+
     def test_damaged_head(self):
         digest = self.digests["saxpy"]
         self.change_byte(digest, 0)

@@ -144,12 +144,23 @@ static kiln_public_key key_of(const char *signer)
     return key;
 }
 
+/* If a single digest decides what is removed, the store looks it up. */
+static kiln_status read_listing(kiln_store *store, const command_line *line, entry_filter *filter,
+                                store_listing *ret_listing)
+{
+    if (line->operand_count == 1 && !entry_filter_is_set(filter)) {
+        const digest_prefix prefix = digest_prefix_parse(line->operands[0]);
+        return listing_read_matching(store, &prefix, ret_listing);
+    }
+    return listing_read(store, filter, ret_listing);
+}
+
 static int remove_selected(const cache_directory *directory, const command_line *line,
                            bool all_matching, entry_filter *filter)
 {
     store_listing listing;
     walk_expect(directory);
-    kiln_status status = listing_read(directory->store, filter, &listing);
+    kiln_status status = read_listing(directory->store, line, filter, &listing);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);
     }

@@ -115,7 +115,7 @@ static int show_matching(const cache_directory *directory, const digest_prefix *
                          const wanted_entry *wanted)
 {
     store_listing listing;
-    kiln_status status = listing_read(directory->store, NULL, &listing);
+    kiln_status status = listing_read_matching(directory->store, prefix, &listing);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);
     }

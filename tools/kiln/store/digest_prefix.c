@@ -23,6 +23,11 @@ digest_prefix digest_prefix_parse(const char *text)
     return prefix;
 }
 
+bool digest_prefix_is_whole(const digest_prefix *prefix)
+{
+    return prefix->length == KILN_DIGEST_TEXT_SIZE - 1;
+}
+
 bool digest_prefix_matches(const digest_prefix *prefix, const char *digest)
 {
     return strncmp(prefix->text, digest, prefix->length) == 0;

@@ -21,4 +21,7 @@ typedef struct digest_prefix {
  * the tool with EXIT_USAGE. */
 digest_prefix digest_prefix_parse(const char *text);
 
+/* Returns whether a prefix is a whole digest. */
+bool digest_prefix_is_whole(const digest_prefix *prefix);
+
 bool digest_prefix_matches(const digest_prefix *prefix, const char *digest);

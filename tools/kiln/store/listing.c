@@ -128,11 +128,14 @@ void listing_sort(store_listing *listing, listing_order *order)
     }
 }
 
-kiln_status listing_read(kiln_store *store, entry_filter *filter, store_listing *ret_listing)
+/* @digest  NULL: that of any item */
+static kiln_status read_items(kiln_store *store, entry_filter *filter, const char *digest,
+                              store_listing *ret_listing)
 {
     listing_walk walk = {.filter = filter};
     walk.listing.has_uses = uses_read(store, &walk.uses) == KILN_OK;
-    kiln_status status = walk_items(store, take_item, &walk);
+    kiln_status status = digest == NULL ? walk_items(store, take_item, &walk)
+                                        : walk_digest(store, digest, take_item, &walk);
     progress_end();
     uses_free(&walk.uses);
     if (status != KILN_OK) {
@@ -142,6 +145,18 @@ kiln_status listing_read(kiln_store *store, entry_filter *filter, store_listing 
     listing_sort(&walk.listing, by_use);
     *ret_listing = walk.listing;
     return KILN_OK;
+}
+
+kiln_status listing_read(kiln_store *store, entry_filter *filter, store_listing *ret_listing)
+{
+    return read_items(store, filter, NULL, ret_listing);
+}
+
+kiln_status listing_read_matching(kiln_store *store, const digest_prefix *prefix,
+                                  store_listing *ret_listing)
+{
+    return read_items(store, NULL, digest_prefix_is_whole(prefix) ? prefix->text : NULL,
+                      ret_listing);
 }
 
 static void free_item(listed_item *item)

@@ -36,6 +36,11 @@ typedef struct store_listing {
  * kiln_store_each. */
 kiln_status listing_read(kiln_store *store, entry_filter *filter, store_listing *ret_listing);
 
+/* Does the same for the items that a prefix matches, and for others if that is simpler. If the
+ * prefix is a whole digest, the store looks it up. */
+kiln_status listing_read_matching(kiln_store *store, const digest_prefix *prefix,
+                                  store_listing *ret_listing);
+
 /* Returns a value below 0 if @a comes first. */
 typedef int listing_order(const listed_item *a, const listed_item *b);
 

@@ -50,7 +50,9 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
 kiln_status removal_run(kiln_store *store, entry_filter *filter, removal_work *ret_removal)
 {
     removal_walk walk = {.filter = filter};
-    kiln_status status = walk_items(store, visit, &walk);
+    kiln_status status = filter->is_chosen && filter->chosen_count == 1
+                             ? walk_digest(store, filter->chosen[0], visit, &walk)
+                             : walk_items(store, visit, &walk);
     progress_end();
     *ret_removal = walk.removal;
     return status;

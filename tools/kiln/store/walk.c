@@ -29,20 +29,23 @@ kiln_status walk_items(kiln_store *store, walk_step *step, void *user)
     return store == NULL ? KILN_OK : kiln_store_each(store, visit, &walk);
 }
 
+kiln_status walk_digest(kiln_store *store, const char *digest, walk_step *step, void *user)
+{
+    item_walk walk = {.step = step, .user = user};
+    kiln_digest wanted;
+    const kiln_status status = kiln_digest_parse(digest, &wanted);
+    return status != KILN_OK ? status : kiln_store_each_of_digest(store, &wanted, visit, &walk);
+}
+
 typedef struct wanted_entry {
-    const char *digest;
     kiln_status read;
     kiln_entry *entry;
 } wanted_entry;
 
-static int read_if_wanted(void *user, kiln_item *item, const kiln_item_info *info,
-                          const char *digest)
+static int read_first(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
-    (void)info;
+    (void)info, (void)digest;
     wanted_entry *wanted = user;
-    if (strcmp(digest, wanted->digest) != 0) {
-        return 0;
-    }
     wanted->read = kiln_item_read(item, &wanted->entry);
     return 1;
 }
@@ -50,8 +53,8 @@ static int read_if_wanted(void *user, kiln_item *item, const kiln_item_info *inf
 kiln_status walk_to_entry(kiln_store *store, const char *digest, kiln_status *ret_read,
                           kiln_entry **ret_entry)
 {
-    wanted_entry wanted = {.digest = digest, .read = KILN_MISS};
-    const kiln_status status = walk_items(store, read_if_wanted, &wanted);
+    wanted_entry wanted = {.read = KILN_MISS};
+    const kiln_status status = walk_digest(store, digest, read_first, &wanted);
     *ret_read = wanted.read;
     *ret_entry = wanted.entry;
     return status;

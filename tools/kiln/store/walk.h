@@ -15,6 +15,11 @@ typedef int walk_step(void *user, kiln_item *item, const kiln_item_info *info, c
  * meanwhile are skipped. @store may be NULL: there are no items. */
 kiln_status walk_items(kiln_store *store, walk_step *step, void *user);
 
+/* Does the same for the items of one digest, without a walk through the store.
+ *
+ * @digest  32 hexadecimal digits */
+kiln_status walk_digest(kiln_store *store, const char *digest, walk_step *step, void *user);
+
 /* Reads the entry that has a digest. Sets @ret_read to the status of kiln_item_read, or to
  * KILN_MISS if there is no such entry. Returns the status of the walk. */
 kiln_status walk_to_entry(kiln_store *store, const char *digest, kiln_status *ret_read,

@@ -117,7 +117,7 @@ int missed_key_of_digest(const cache_directory *directory, const char *text, mis
 {
     const digest_prefix prefix = digest_prefix_parse(text);
     store_listing listing;
-    kiln_status status = listing_read(directory->store, NULL, &listing);
+    kiln_status status = listing_read_matching(directory->store, &prefix, &listing);
     if (status != KILN_OK) {
         return complain_of_status(directory->path, status);
     }
