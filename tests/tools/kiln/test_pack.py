@@ -67,6 +67,7 @@ class Pack(PackTest):
     def test_nothing_to_pack(self):
         result = self.kiln("pack", "--name", "no such", self.pack, expect=1)
         self.assertIn(b"nothing to pack", result.stderr)
+        self.assertIn(b"1 result waits to be captured: run 'kiln capture' first", result.stderr)
         self.assertFalse(os.path.exists(self.pack))
         self.assertIn(b"nothing to pack",
                       self.kiln("pack", "--dir", "/nonexistent/x", self.pack, expect=1).stderr)

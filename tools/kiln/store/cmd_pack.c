@@ -45,6 +45,7 @@ typedef struct pack_job {
     kiln_store *base;    /* the entries of lower layers; NULL: there are none */
     image_labels labels; /* of the image */
     uint64_t added, damaged;
+    uint64_t waiting;   /* requests whose results are not captured yet */
     kiln_status status; /* KILN_OK, or the error that ended the walk */
 } pack_job;
 
@@ -97,6 +98,7 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
 {
     pack_job *packing = user;
     progress_step("looked at");
+    packing->waiting += info->kind == KILN_ENTRY_REQUEST;
     if (entry_filter_selects_item(&packing->filter, item, info)) {
         add(packing, item, digest);
     }
@@ -137,6 +139,10 @@ static int finish(pack_job *packing, bool json)
         kiln_pack_writer_abandon(&packing->writer);
         complain(packing->base == NULL ? "nothing to pack: no entry matches"
                                        : "nothing to pack: no entry matches that the base lacks");
+        if (packing->waiting > 0) {
+            complain("%" PRIu64 " %s to be captured: run 'kiln capture' first", packing->waiting,
+                     noun_of(packing->waiting, "result waits", "results wait"));
+        }
         return packing->damaged > 0 ? EXIT_DAMAGED : EXIT_NOTHING_FOUND;
     }
     kiln_pack_report report = {.struct_size = sizeof report};
