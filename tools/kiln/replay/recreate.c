@@ -31,13 +31,18 @@ static bool is_below(const char *path, const char *folder)
     return strncmp(path, folder, length) == 0 && (path[length] == '/' || path[length] == '\0');
 }
 
-/* Folders from which systems load code and settings. Python's packages, which contain headers, are
- * often below /usr/lib. */
+/* Folders from which systems load code and settings, and in the sandbox's own folder all except the
+ * two that a build gets for its files: the result is stored there. Python's packages, which contain
+ * headers, are often below /usr/lib. */
 static bool is_of_system(const char *path)
 {
-    static const char *const folders[] = {
-        "/etc", "/proc", "/sys",     "/dev",      "/run",       "/boot",
-        "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/share", SANDBOX_FOLDER "/to"};
+    static const char *const folders[] = {"/etc",      "/proc", "/sys",      "/dev",
+                                          "/run",      "/boot", "/bin",      "/usr/bin",
+                                          "/usr/sbin", "/sbin", "/usr/share"};
+    if (is_below(path, SANDBOX_FOLDER)) {
+        return !is_below(path, SANDBOX_FOLDER "/program") &&
+               !is_below(path, SANDBOX_FOLDER "/work");
+    }
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         if (is_below(path, folders[i])) {
             return true;
@@ -244,7 +249,8 @@ char *recreate_file(const char *path, const void *bytes, size_t size, char *cons
     if (made == NULL) {
         return why;
     }
-    FILE *file = fopen(made, "we");
+    const int place = open(made, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    FILE *file = place < 0 ? NULL : fdopen(place, "w");
     const bool is_written = file != NULL && fwrite(bytes, 1, size, file) == size;
     if (file != NULL && fclose(file) != 0) {
         return reason(path, strerror(errno));
