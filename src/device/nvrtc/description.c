@@ -84,7 +84,7 @@ kiln_status kilni_nvrtc_describe_device(const kilni_nvrtc_functions *nvrtc, char
 static kiln_status add_kernels(kiln_bytes ptx, kilni_text *name)
 {
     static const char declaration[] = ".entry ";
-    const char *at = ptx.data, *end = ptx.size > 0 ? at + ptx.size : at;
+    const char *at = ptx.size > 0 ? ptx.data : "", *end = at + ptx.size;
     kiln_status status = KILN_OK;
     while (status == KILN_OK && name->length < MAX_NAME_BYTES &&
            (at = memmem(at, (size_t)(end - at), declaration, sizeof declaration - 1)) != NULL) {
@@ -103,12 +103,13 @@ static kiln_status add_kernels(kiln_bytes ptx, kilni_text *name)
 static kiln_status add_amd_kernels(kiln_bytes code, kilni_text *name)
 {
     static const char ending[] = ".kd"; /* with its zero byte */
-    const char *at = code.data, *end = code.size > 0 ? at + code.size : at;
+    const char *const start = code.size > 0 ? code.data : "", *end = start + code.size;
+    const char *at = start;
     kiln_status status = KILN_OK;
     while (status == KILN_OK && name->length < MAX_NAME_BYTES &&
            (at = memmem(at, (size_t)(end - at), ending, sizeof ending)) != NULL) {
         const char *begin = at;
-        while (begin > (const char *)code.data && begin[-1] != '\0') {
+        while (begin > start && begin[-1] != '\0') {
             begin--;
         }
         const int length = at - begin < MAX_NAME_BYTES ? (int)(at - begin) : MAX_NAME_BYTES;

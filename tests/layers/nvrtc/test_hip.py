@@ -79,7 +79,7 @@ class Scene(unittest.TestCase):
     def run_hip(self, *words, expect=None, kiln=True):
         self.trace()
         result = subprocess.run(self.command(*words, kiln=kiln), env=self.environment,
-                                cwd=self.scratch, capture_output=True, timeout=300, check=False)
+                                cwd=self.scratch, capture_output=True, timeout=1200, check=False)
         self.assertEqual(result.returncode, 0, result.stderr.decode())
         outcomes = self.trace()
         if expect is not None:
