@@ -19,6 +19,9 @@ static const char *const words[] = {
     "__DATE__", "__TIME__", "__TIMESTAMP__",
     /* These yield the path of a file, which can be in a folder with a random name. */
     "__FILE__", "__BASE_FILE__", "__builtin_FILE", "__builtin_source_location", "source_location",
+    /* These yield the name of a type, and that of a lambda contains the path of its file. */
+    "__PRETTY_FUNCTION__", "__FUNCSIG__", "L__FUNCSIG__", "__builtin_FUNCSIG",
+    "__builtin_dump_struct",
     /* These test whether a file exists. */
     "__has_include", "__has_include_next", "__has_embed",
     /* These let macros make a #pragma. */
@@ -26,7 +29,7 @@ static const char *const words[] = {
     /* This reads a file's time in a #pragma. */
     "dependency"};
 
-enum { PLACES = 3, FILES = 8, OPERATORS = 11, PRAGMAS = 13, END = 14 };
+enum { PLACES = 3, FILES = 13, OPERATORS = 16, PRAGMAS = 18, END = 19 };
 
 #define BITS(from, to) ((UINT64_C(1) << (to)) - (UINT64_C(1) << (from)))
 

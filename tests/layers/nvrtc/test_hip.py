@@ -156,6 +156,12 @@ class Hip(Scene):
         self.assertIn(b"comgr-", self.expect_pass(*compiled(WARNS, "text"), why=why))
         names = 'source=extern "C" __global__ void k(const char **p) { *p = %s; }'
         self.expect_pass(*compiled(names % "__FILE__"), why="__FILE__")
+        lambda_name = ('source=template <class T> __device__ int f() { return '
+                       'sizeof(__PRETTY_FUNCTION__); } extern "C" __global__ void k(int *p) '
+                       '{ auto l = [] {}; *p = f<decltype(l)>(); }')
+        short = self.expect_pass(*compiled(lambda_name), why="__FILE__ or a similar word")
+        self.environment["TMPDIR"] = self.scratch
+        self.assertNotEqual(self.run_hip(*compiled(lambda_name)), short)
         header = "header=x.h=#define X __BASE_FILE__[12]"
         self.expect_pass(*compiled(header, INCLUDES), why="__FILE__")
         self.file("outside.h", "#define X 1")
