@@ -77,10 +77,19 @@ static const char *const known[] = {
     "-ffinite-math-only", "-funsafe-math-optimizations", "-fmath-errno", "-fsigned-zeros",
     "-frounding-math", "-fstrict-*", "-fwrapv", "-finline*", "-funroll-loops", "-fvectorize",
     "-fslp-vectorize", "-fomit-frame-pointer", "-mcumode", "-mwavefrontsize64", "-mtgsplit",
-    "-munsafe-fp-atomics", "-mno-*", "-mcode-object-version=*", "--gpu-max-threads-per-block=*",
-    "--offload-arch=gfx*", "--gpu-architecture=gfx*", "-hip-pch", "-nogpulib", "-nogpuinc",
+    "-munsafe-fp-atomics", "-mno-*", "--gpu-max-threads-per-block=*", "--offload-arch=gfx*",
+    "--gpu-architecture=gfx*", "-hip-pch", "-nogpulib", "-nogpuinc",
     /* where files are */
     "--hip-path=*", "--rocm-path=*", "--rocm-device-lib-path=*", "--hip-device-lib-path=*", NULL};
+
+/* Exceptions from these patterns: clang turns such an option into one of LLVM's, as with -mllvm. */
+static const char *const kept_in_llvm[] = {"-fgpu-inline-threshold=*",
+                                           "-fno-global-isel",
+                                           "-fno-experimental-isel",
+                                           "-mno-outline",
+                                           "-mno-restrict-it",
+                                           "-mno-code-object-*",
+                                           NULL};
 
 static const char *const known_with_values[] = {"-D",      "-U",         "-I",       "-isystem",
                                                 "-iquote", "-idirafter", "-include", NULL};
@@ -102,7 +111,10 @@ static bool is_any(const char *option, const char *const *patterns)
 /* Returns how many words an option that is known consists of, 1 or 2; 0 if it is not known. */
 static int count_known(const char *option, const char *next)
 {
-    return is_any(option, known) ? 1 : next && is_any(option, known_with_values) ? 2 : 0;
+    return is_any(option, kept_in_llvm)                ? 0
+           : is_any(option, known)                     ? 1
+           : next && is_any(option, known_with_values) ? 2
+                                                       : 0;
 }
 
 const char *kilni_hiprtc_options_refusal(int count, const char *const *options)

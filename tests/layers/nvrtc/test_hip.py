@@ -174,6 +174,8 @@ class Hip(Scene):
         self.expect_pass(KERNEL, "-DN=2", "compile", why="names the architecture")
         after = compiled(KERNEL, "-DN=2", "-mllvm", "-inline-threshold=0") + compiled("-DN=3")
         self.expect_pass(*after, why="may not have forgotten")
+        self.expect_pass(*compiled(KERNEL, "-DN=2", "-fgpu-inline-threshold=0"),
+                         why="does not know")
         self.run_hip(*compiled(KERNEL, "-DN=3"), expect=["built"])
         self.run_hip(*after, expect=["passed-through", "hit-store"])
 
