@@ -81,6 +81,8 @@ typedef struct kiln_config {
     uint64_t included_max_bytes; /* KILN_INCLUDED_MAX_SIZE; 128 MiB by default: how much disk space
                                     the contents of included files may occupy (kiln_included_open);
                                     0: they are not kept */
+    int replay; /* KILN_REPLAY; 1 by default: after an upgrade of a driver, the helper repeats the
+                   builds of the older one */
 } kiln_config;
 
 /* The path of root's file of trusted keys. */
@@ -100,8 +102,8 @@ typedef const char *(*kiln_lookup_fn)(void *user, const char *name);
 
 /* Selects variables, units and defaults. All profiles also read KILN_READONLY, KILN_DISABLE,
  * KILN_HELPER, KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_SIGNING_KEY_FILE, KILN_KEY_ENV,
- * KILN_LAST_MISS, KILN_JOURNAL, KILN_RECORD, KILN_INCLUDED_MAX_SIZE, and the variables of
- * kiln_config.credentials. */
+ * KILN_LAST_MISS, KILN_JOURNAL, KILN_RECORD, KILN_INCLUDED_MAX_SIZE, KILN_REPLAY, and the variables
+ * of kiln_config.credentials. */
 typedef enum kiln_profile {
     KILN_PROFILE_KILN = 0, /* KILN_DIR, KILN_MAX_SIZE */
     /* SYCL_CACHE_…, SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD, SYCL_PROGRAM_…_OPTIONS */

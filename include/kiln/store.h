@@ -168,6 +168,9 @@ KILN_API void kiln_store_note_miss(kiln_store *store, const kiln_key *key);
 /* The name of the first part of a capture request's key; no other key begins with it. Capture
  * requests are not counted among the entries. */
 #define KILN_REQUEST_PART "request"
+/* The value of that part in requests to repeat the builds of older drivers. Requests of captures
+ * have a number there. */
+#define KILN_REQUEST_REPLAY "replay"
 
 /* Publishes an entry under its own key, completely or not at all. An existing entry is replaced,
  * unless it has a newer format. In that case it stays: in the layouts "sycl" and "onednn" the new

@@ -6,9 +6,11 @@
 #include <stdio.h>
 
 #include "../shared/cancellation_guard.h"
+#include "../shared/helper.h"
 #include "../shared/included_files.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
+#include "../shared/upgrade.h"
 #include "base/error.h"
 #include "device/nvrtc/description.h"
 #include "device/watch/read_files.h"
@@ -251,6 +253,15 @@ static void pass_through(compile_call *call, const char *reason)
     compile_at_nvrtc(call);
 }
 
+static void note_compiler(const compile_call *call)
+{
+    const char *path = library_path(call->record->library);
+    if (path && call->runtime->family) {
+        upgrade_note_build(call->key, call->runtime->family, path);
+        helper_look_for_requests();
+    }
+}
+
 static void request(compile_call *call)
 {
     static const kilni_request_ops ops = {.load = load, .build = build, .capture = capture};
@@ -265,6 +276,9 @@ static void request(compile_call *call)
     const kiln_status status = kilni_request_run(session_requests(), &wanted, &result, NULL);
     if (!call->is_compiled && call->record->state != PROGRAM_LOADED) {
         compile_at_nvrtc(call);
+    }
+    if (status == KILN_OK && result.source == KILNI_FROM_BUILD) {
+        note_compiler(call);
     }
     trace_request(call->runtime->door, call->key, &result, status);
 }
@@ -337,7 +351,9 @@ int compile_program(program_record *record, int option_count, const char *const 
     }
     /* If this thread were cancelled during the call, the threads that wait for its result would
      * wait forever. */
+    helper_build_starts();
     run_without_cancellation(look_up_or_compile, &call);
+    helper_build_ends();
     kilni_reads_free(&call.reads);
     kilni_folds_free(&call.folds);
     kiln_key_release(&call.key);

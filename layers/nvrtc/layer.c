@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "../shared/cancellation_guard.h"
+#include "../shared/helper.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "answers.h"
@@ -128,6 +129,12 @@ static void after_fork(void)
     library_unlock();
 }
 
+static void after_fork_in_child(void)
+{
+    helper_forget();
+    after_fork();
+}
+
 static const nvrtc_hooks hooks = {
     .version = NVRTC_HOOKS_VERSION,
     .attach = library_attach,
@@ -151,8 +158,8 @@ static int is_started;
 
 static void start(void)
 {
-    is_started =
-        session_start() == KILN_OK && pthread_atfork(before_fork, after_fork, after_fork) == 0;
+    is_started = session_start() == KILN_OK &&
+                 pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
 }
 
 const nvrtc_hooks *kiln_nvrtc_layer_hooks(void)
@@ -165,6 +172,7 @@ static void drain(void *unused)
 {
     (void)unused;
     session_drain();
+    helper_process_ends();
 }
 
 /* Writes the queued entries when the process ends. */

@@ -47,6 +47,12 @@ const kilni_nvrtc_functions *library_real(const nvrtc_library *library)
     return &library->real;
 }
 
+const char *library_path(const nvrtc_library *library)
+{
+    const char *path = library->map->l_name;
+    return path && path[0] == '/' ? path : NULL;
+}
+
 const runtime *library_runtime(const nvrtc_library *library)
 {
     return library->runtime;

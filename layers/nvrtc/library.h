@@ -16,6 +16,9 @@ nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions 
 /* Returns the library's own functions. */
 const kilni_nvrtc_functions *library_real(const nvrtc_library *library);
 
+/* Returns the path from which the library was loaded; NULL: it is not known. */
+const char *library_path(const nvrtc_library *library);
+
 const runtime *library_runtime(const nvrtc_library *library);
 
 /* Finds the libraries to watch during a compilation. Call this before a stored result is used, too:

@@ -38,6 +38,7 @@ static const runtime nvrtc = {
     .door = "nvrtc",
     .call = "nvrtcCompileProgram",
     .compiler = &kilni_nvrtc_compiler,
+    .family = "NVRTC ",
     .shares_between_folders = true,
     .knows_errors = true,
     .contradiction = "NVRTC uses a different libnvrtc-builtins than the one that was found",

@@ -17,6 +17,7 @@ typedef struct runtime {
     const char *door; /* for trace_request */
     const char *call; /* the name of the function that compiles, for the trace */
     const kilni_compiler *compiler;
+    const char *family; /* for upgrade_note_build; NULL: `kiln replay` does not repeat its builds */
 
     /* Programs whose names differ only in the folder share results, where this is right. Otherwise
      * the whole name is in the key. */

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shared/helper.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "cached_build.h"
 #include "calls.h"
-#include "helper.h"
+#include "capture_request.h"
 #include "program_inputs.h"
 #include "target.h"
 
@@ -86,7 +87,7 @@ static void request_capture(const cached_build *build)
         .build_ns = build->result.build_ns,
         .tool = session_tool(),
     };
-    helper_request(&built, build->platform->traits);
+    capture_request_leave(&built, build->platform->traits);
 }
 
 static void leave_uncaptured(cached_build *build)

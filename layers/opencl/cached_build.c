@@ -3,12 +3,15 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../shared/cancellation_guard.h"
 #include "../shared/included_files.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
+#include "../shared/upgrade.h"
 #include "base/error.h"
+#include "device/opencl/binary.h"
 #include "program_entry.h"
 #include "program_inputs.h"
 #include "target.h"
@@ -264,6 +267,18 @@ int cached_build_without_lookup(cached_build *build, const char *reason)
     return build_by_driver(build, NULL) == KILN_OK && cached_build_has_its_keys(build);
 }
 
+/* The text of the device names platform, device and version, in this order. */
+static void note_driver(const cached_build *build)
+{
+    char *text = kilni_opencl_device_text(layer_target(), build->keys.devices[0]);
+    char *version = text ? strrchr(text, '/') : NULL;
+    if (version) {
+        version[1] = '\0';
+        upgrade_note_build(build->keys.keys[0], text, NULL);
+    }
+    free(text);
+}
+
 void cached_build_look_up(cached_build *build)
 {
     static const kilni_request_ops with_capture = {
@@ -286,6 +301,9 @@ void cached_build_look_up(cached_build *build)
         ask_driver(build);
     }
     build->is_callback_due = build->made != NULL;
+    if (build->status == KILN_OK && build->result.source == KILNI_FROM_BUILD) {
+        note_driver(build);
+    }
     trace_request("opencl", build->keys.keys[0], &build->result, build->status);
 }
 

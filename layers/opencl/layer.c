@@ -10,10 +10,10 @@
 #include <CL/cl_layer.h>
 
 #include "../shared/cancellation_guard.h"
+#include "../shared/helper.h"
 #include "../shared/session.h"
 #include "calls.h"
 #include "duplicate_layer.h"
-#include "helper.h"
 #include "keep_loaded.h"
 #include "platforms.h"
 #include "records.h"

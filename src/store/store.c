@@ -673,6 +673,12 @@ void kilni_store_note_device(kiln_store *store, size_t tier, const kiln_entry *u
     }
 }
 
+bool kilni_store_is_new_driver(kiln_store *store, uint64_t driver)
+{
+    return store && store->ops->is_new_driver && is_writable(store) &&
+           store->ops->is_new_driver(store, driver);
+}
+
 kiln_status kiln_store_get_device_use(kiln_store *store, const char *device, int64_t *ret_last_s)
 {
     if (!device || !ret_last_s) {

@@ -147,6 +147,9 @@ typedef struct kilni_store_ops {
      * that kilni_last_miss_entry_of (store/last_miss.h) has made. */
     kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
     kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
+    /* Adds a driver to those that the store knows. Returns true if it was not known, and others
+     * were. NULL: the store keeps no such list. The store is writable. */
+    bool (*is_new_driver)(kiln_store *store, uint64_t driver);
     /* Records that the device of an entry is in use, unless this was already recorded today; and
      * reads when the device of a record's key (store/device_use.h) was last in use. Both are NULL
      * if the store keeps no such records. note_device is called only if the store is writable. */
@@ -317,6 +320,12 @@ void kilni_store_count_put(kiln_store *store, const kiln_entry *entry);
  * Several threads can call this function at the same time. @lease can be NULL, and must still be
  * released with kiln_lease_release. */
 void kilni_lease_note_stored(kiln_lease *lease, size_t tier);
+
+/* Adds a driver to those that the store knows. Returns true, once for all processes, if the store
+ * did not know this driver, but knew others.
+ *
+ * @driver  identifies the driver and its version */
+bool kilni_store_is_new_driver(kiln_store *store, uint64_t driver);
 
 /* Returns true if the store keeps a journal: its flags ask for this, and it is writable. */
 bool kilni_store_has_journal(const kiln_store *store);

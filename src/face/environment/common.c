@@ -108,9 +108,11 @@ void kilni_config_read_common(kilni_config_reader *reader)
     shown->helper = 1;
     shown->journal = 1;
     shown->included_max_bytes = UINT64_C(128) << 20;
+    shown->replay = 1;
     kilni_config_read_switch(reader, "KILN_READONLY", &shown->readonly);
     kilni_config_read_switch(reader, "KILN_DISABLE", &shown->disabled);
     kilni_config_read_switch(reader, "KILN_HELPER", &shown->helper);
+    kilni_config_read_switch(reader, "KILN_REPLAY", &shown->replay);
     kilni_config_read_switch(reader, "KILN_LAST_MISS", &shown->last_miss);
     kilni_config_read_switch(reader, "KILN_JOURNAL", &shown->journal);
     kilni_config_read_text(reader, "KILN_TOOL", &config->tool);

@@ -537,6 +537,21 @@ static kiln_status chain_device_use(kiln_store *store, const kiln_key *key, int6
     return result;
 }
 
+/* ---- the known drivers, which are kept where the counters are ---- */
+
+static bool chain_is_new_driver(kiln_store *store, uint64_t driver)
+{
+    kilni_chain *chain = chain_of(store);
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = takes_counters(tier) ? kilni_tier_peek(tier) : NULL;
+        if (asked && asked->ops->is_new_driver) {
+            return asked->ops->is_new_driver(asked, driver);
+        }
+    }
+    return false;
+}
+
 /* ---- the journal, which is kept where the counters are ---- */
 
 static kiln_status chain_journal_append(kiln_store *store, const void *records, size_t size)
@@ -615,6 +630,7 @@ static const kilni_store_ops chain_ops = {
     .trim = chain_trim,
     .note_miss = chain_note_miss,
     .last_miss = chain_last_miss,
+    .is_new_driver = chain_is_new_driver,
     .note_device = chain_note_device,
     .device_use = chain_device_use,
     .journal_append = chain_journal_append,

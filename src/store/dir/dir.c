@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "os/os.h"
+#include "store/counter_file.h"
 #include "store/journal_file.h"
 #include "store/last_miss.h"
 
@@ -53,6 +54,49 @@ static kiln_status dir_journal_read(kiln_store *store, kiln_journal_fn visit, vo
 {
     return kilni_journal_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_JOURNAL,
                               KILNI_DIR_OLD_JOURNAL, visit, user, ret_report);
+}
+
+/* ---- the known drivers: a file of checksums, the oldest of which makes room ---- */
+
+typedef struct driver_search {
+    uint64_t driver;
+    bool is_known, has_others;
+} driver_search;
+
+static void find_driver(driver_search *search, const kilni_counters *counters)
+{
+    for (uint32_t i = 0; i < counters->count; i++) {
+        search->is_known |= counters->values[i] == search->driver;
+    }
+    search->has_others = counters->count > 0;
+}
+
+static void add_driver(void *user, kilni_counters *counters)
+{
+    driver_search *search = user;
+    find_driver(search, counters);
+    if (search->is_known) {
+        return;
+    }
+    if (counters->count == KILNI_COUNTERS_MAX) {
+        counters->count--;
+        memmove(counters->values, counters->values + 1, counters->count * sizeof *counters->values);
+    }
+    counters->values[counters->count++] = search->driver;
+}
+
+static bool dir_is_new_driver(kiln_store *store, uint64_t driver)
+{
+    const int root = kilni_dir_root(kilni_dir_of(store));
+    driver_search search = {.driver = driver};
+    kilni_counters counters;
+    if (kilni_counter_file_read(root, KILNI_DIR_DRIVERS, &counters) == KILN_OK) {
+        find_driver(&search, &counters);
+    }
+    /* If the file can't be written, every process would find the driver to be new. */
+    return !search.is_known &&
+           kilni_counter_file_change(root, KILNI_DIR_DRIVERS, add_driver, &search) == KILN_OK &&
+           !search.is_known && search.has_others;
 }
 
 static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_key *key)
@@ -122,6 +166,7 @@ static const kilni_store_ops dir_ops = {
     .stat = dir_stat,
     .add_stats = kilni_dir_add_stats,
     .trim = kilni_dir_trim,
+    .is_new_driver = dir_is_new_driver,
     .note_miss = dir_note_miss,
     .last_miss = dir_last_miss,
     .journal_append = dir_journal_append,

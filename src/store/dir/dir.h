@@ -7,6 +7,7 @@
  *     lease                 locked byte by byte; never removed
  *     stats                 totals of all processes, and the size as its writers know it
  *     missed                the last key that was not found, if the store keeps it
+ *     drivers               checksums of the names of the drivers that built entries
  *     journal, journal.old  what programs built and found, if the store keeps it
  *     v1/requests/abcd…     a capture request, in every layout
  *     v1/janitor/           the progress of a trim, and the summary that it ranks by
@@ -76,6 +77,7 @@ extern const kilni_store_engine kilni_dir_engine;
 #define KILNI_DIR_STATS "stats"
 #define KILNI_DIR_TAG "CACHEDIR.TAG"
 #define KILNI_DIR_MISSED "missed"
+#define KILNI_DIR_DRIVERS "drivers"
 #define KILNI_DIR_JOURNAL "journal"
 #define KILNI_DIR_OLD_JOURNAL "journal.old"
 #define KILNI_DIR_SHARD_COUNT 257u

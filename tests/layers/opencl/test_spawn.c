@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../../../layers/opencl/spawn.c"
+#include "../../../layers/shared/spawn.c"
 
 /* Starts a shell that writes a byte to a named pipe. */
 typedef struct start {

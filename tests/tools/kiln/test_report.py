@@ -3,6 +3,7 @@
 """kiln report, on journals that the test writes."""
 
 import html.parser
+import json
 import os
 import re
 import shutil
@@ -67,6 +68,25 @@ class ReportTest(JournalTest):
         self.assertIn("no events in this period", text)
         self.assertIn("3 entries", text)
         self.assertIsNone(self.kiln_json("report")["hit_rate"])
+
+    def test_how_warm_a_new_driver_is(self):
+        now = int(time.time())
+        for text, created, programs in (("P / D / 1", now - 9, "abc"), ("P / D / 2", now - 5, "bde"),
+                                        ("P / D / 3", now, "adf"), ("P / other / 3", now, "a"),
+                                        ("NVRTC 12.9 sm_80", now - 9, "ab"),
+                                        ("NVRTC 13.0 sm_80", now, "b")):
+            for program in programs:
+                self.make_entry("put", f"platform.version={text}", f"source={program}",
+                                device=text, created=created)
+        upgrades = sorted(self.kiln_json("report")["upgrades"], key=lambda of: of["driver"])
+        self.assertEqual(upgrades, [{"driver": "NVRTC 13.0", "programs": 2, "ready": 1},
+                                    {"driver": "P / D / 3", "programs": 5, "ready": 2}])
+        self.assertIn("Upgrades", Page(self.page()).text)
+        doctor = json.loads(subprocess.run([cli.KILN, "doctor", "--json"], env=self.environment,
+                                           stdout=subprocess.PIPE).stdout)
+        self.assertEqual(sorted(doctor["upgrades"], key=lambda of: of["driver"]), upgrades)
+        self.assertTrue([note for note in doctor["notes"] if note.startswith(
+            "P / D / 3: of the 5 programs that older drivers have built, 2 are there")])
 
     def test_sums(self):
         day = 86400

@@ -18,6 +18,7 @@
 #include "../text/output.h"
 #include "../text/progress.h"
 #include "capture_worker.h"
+#include "replay_request.h"
 
 static const char usage[] =
     "Usage: kiln capture [--dir DIR] [--key-file FILE] [--wait-ms N] [--idle] [--json]\n"
@@ -37,6 +38,7 @@ static const char usage[] =
 typedef struct capture_work {
     const cache_directory *directory;
     uint64_t served, dropped, failed, expired, left;
+    bool takes_replays;        /* this walk serves only those; otherwise only captures */
     bool is_blocked;           /* the store accepts nothing now */
     bool has_found;            /* this walk has found a request that was not tried yet */
     kiln_digest *left_digests; /* requests that stay in the store; a run tries each of them only
@@ -139,14 +141,28 @@ static bool has_expired(const kiln_item_info *info)
            info->created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
 }
 
+/* A replay that was interrupted is left to a later helper. */
+static void serve_replay(capture_work *work, const kiln_entry *request, const kiln_digest *digest)
+{
+    if (replay_request_serve(work->directory->path, request)) {
+        remove_request(work, request);
+    } else {
+        work->left++;
+        mark_left(work, digest);
+    }
+}
+
 static void serve_item(capture_work *work, kiln_item *item, const kiln_digest *digest)
 {
     kiln_entry *request = NULL;
     const kiln_status status = kiln_item_read(item, &request);
     if (status == KILN_OK) {
-        work->has_found = true;
-        progress_step("served");
-        serve(work, request, digest);
+        const bool is_replay = replay_request_is(request);
+        if (is_replay == work->takes_replays) {
+            work->has_found = true;
+            progress_step("served");
+            (is_replay ? serve_replay : serve)(work, request, digest);
+        }
         kiln_entry_release(&request);
     } else if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
         work->dropped += kiln_item_remove(item) == KILN_OK;
@@ -176,9 +192,10 @@ static int visit(void *user, kiln_item *item)
 
 /* Walks through the store once, and serves the requests that it finds. Returns false if there were
  * none, or if no more requests can be served. */
-static bool serve_found(capture_work *work)
+static bool serve_found(capture_work *work, bool takes_replays)
 {
     work->has_found = false;
+    work->takes_replays = takes_replays;
     kiln_store_each_request(work->directory->store, visit, work);
     progress_hide();
     return work->has_found && !work->is_blocked;
@@ -232,7 +249,7 @@ static void tidy(const cache_directory *directory)
     kiln_store_trim(directory->store, &params, NULL);
 }
 
-static int serve_all(const cache_directory *directory, uint64_t wait_ms, bool json)
+static int serve_all(const cache_directory *directory, uint64_t wait_ms, bool replays, bool json)
 {
     capture_work work = {.directory = directory};
     kiln_lease *turn = NULL;
@@ -250,7 +267,9 @@ static int serve_all(const cache_directory *directory, uint64_t wait_ms, bool js
     if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
         return complain_of_status(directory->path, status);
     }
-    while (directory->store != NULL && serve_found(&work)) {
+    /* Replays take long, so captures come first. Only programs start replays, and not users. */
+    while (directory->store != NULL &&
+           (serve_found(&work, false) || (replays && serve_found(&work, true)))) {
     }
     tidy(directory);
     kiln_lease_release(&turn);
@@ -280,5 +299,5 @@ int cmd_capture(int argc, char **argv)
     }
     owned_directory directory = {0};
     const int exit_code = directory_try_open(line.directory, KILN_STORE_NO_CREATE, &directory);
-    return exit_code == EXIT_OK ? serve_all(&directory, wait_ms, line.json) : exit_code;
+    return exit_code == EXIT_OK ? serve_all(&directory, wait_ms, idle, line.json) : exit_code;
 }

@@ -32,8 +32,8 @@ void doctor_problem(examination *doctor, const char *format, ...)
 void doctor_note(examination *doctor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Adds "directory", "tiers" (of a chain), "max_bytes", "readonly", "authenticated", "disabled" and
- * "variables".
+/* Adds "directory", "tiers" (of a chain), "upgrades" (drivers that have replaced others),
+ * "max_bytes", "readonly", "authenticated", "disabled" and "variables".
  */
 void doctor_examine_cache(examination *doctor);
 

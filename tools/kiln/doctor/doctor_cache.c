@@ -9,6 +9,7 @@
 #include <kiln/store.h>
 
 #include "../command/location.h"
+#include "../replay/warmth.h"
 #include "../store/tiers.h"
 #include "../text/json.h"
 #include "../text/memory.h"
@@ -110,6 +111,37 @@ static void ask(kiln_store *store, unsigned number)
     kiln_key_builder_free(&builder);
 }
 
+/* Reports how warm the cache is for drivers that have replaced others. Reads only the first store
+ * of a chain, which is the one of this machine. */
+static void report_warmth(examination *doctor, const kiln_store_params *params)
+{
+    const char *others = NULL;
+    owned char *first = first_of_chain(doctor->directory, &others);
+    kiln_store *store = NULL;
+    if (is_plain_directory(first)) {
+        const kiln_store_params reading = {.struct_size = sizeof reading,
+                                           .flags = KILN_STORE_READONLY | KILN_STORE_NO_CREATE,
+                                           .key_file = params->key_file};
+        kiln_store_open(first, &reading, &store, NULL);
+    }
+    json_t *drivers = warmth_read(store);
+    kiln_store_close(&store);
+    for (size_t i = 0; i < json_array_size(drivers); i++) {
+        const json_t *driver = json_array_get(drivers, i);
+        const json_int_t programs = json_integer_value(json_object_get(driver, "programs"));
+        const json_int_t ready = json_integer_value(json_object_get(driver, "ready"));
+        if (ready < programs) {
+            doctor_note(doctor,
+                        "%s: of the %lld %s that older drivers have built, %lld %s there for this "
+                        "one; kiln replay builds the others",
+                        json_string_value(json_object_get(driver, "driver")), programs,
+                        noun_of((uint64_t)programs, "program", "programs"), ready,
+                        noun_of((uint64_t)ready, "is", "are"));
+        }
+    }
+    json_add(doctor->report, "upgrades", drivers);
+}
+
 /* Returns the state of the directory. */
 static const char *examine_directory(examination *doctor)
 {
@@ -131,6 +163,7 @@ static const char *examine_directory(examination *doctor)
     }
     json_t *tiers = tiers_to_json(store);
     kiln_store_close(&store);
+    report_warmth(doctor, &params);
     const bool is_chain = strchr(doctor->directory, '|') != NULL;
     const bool is_any_created =
         is_chain && !is_misuse(status) && examine_missing_tiers(doctor, tiers);
@@ -196,6 +229,7 @@ static const char *const known_variables[] = {
     "KILN_STATS",
     "KILN_KEY_ENV",
     "KILN_HELPER",
+    "KILN_REPLAY",
     "KILN_TOOL",
     "KILN_LAST_MISS",
     "KILN_JOURNAL",

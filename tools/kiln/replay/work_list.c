@@ -62,7 +62,7 @@ static void add_inputs(kiln_key_builder *builder, const kiln_key *key, const cha
     }
 }
 
-static kiln_digest digest_of_inputs(const kiln_key *key, const char *architecture)
+kiln_digest work_list_inputs_of(const kiln_key *key, const char *architecture)
 {
     kiln_key_builder *builder = NULL;
     kiln_key *inputs = NULL;
@@ -89,7 +89,7 @@ static void add(const reading *r, const kiln_item_info *info, const char *digest
                     .build_ns = info->build_ns,
                     .uses = use != NULL ? use->count : 0,
                     .last_used_s = journal_s > info->last_used_s ? journal_s : info->last_used_s,
-                    .inputs = digest_of_inputs(kiln_entry_key(entry), r->architecture)};
+                    .inputs = work_list_inputs_of(kiln_entry_key(entry), r->architecture)};
     memcpy(item->digest, digest, sizeof item->digest);
     must_succeed(kiln_key_strip(kiln_entry_key(entry), sizeof(kiln_digest), &item->key));
 }

@@ -33,3 +33,8 @@ kiln_status work_list_read(kiln_store *store, entry_filter *filter, const char *
                            work_list *ret_list);
 
 void work_list_free(work_list *list);
+
+/* Returns a digest that is equal for entries of the same build for different drivers.
+ *
+ * @architecture  as for work_list_read */
+kiln_digest work_list_inputs_of(const kiln_key *key, const char *architecture);

@@ -6,6 +6,7 @@
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/options.h"
+#include "../replay/warmth.h"
 #include "../store/tiers.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
@@ -142,6 +143,7 @@ static json_t *report_of(const cache_directory *directory, const use_history *hi
     json_add(report, "programs", list_to_json(&history->programs));
     json_add(report, "devices", list_to_json(&history->devices));
     json_add(report, "drivers", list_to_json(&history->drivers));
+    json_add(report, "upgrades", warmth_read(directory->store));
     json_add(report, "tiers", tiers_to_json(directory->store));
     json_add(report, "cache", contents_to_json(&causes->contents, directory));
     json_add(report, "journal", journal_to_json(&history->journal));

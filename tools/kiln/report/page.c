@@ -256,6 +256,27 @@ static void write_misses(FILE *file, const json_t *misses)
     end_table(file, 0);
 }
 
+static void write_upgrades(FILE *file, const json_t *drivers)
+{
+    if (json_array_size(drivers) == 0) {
+        return;
+    }
+    begin_table(file, "Upgrades",
+                "<th>driver</th><th class=\"n\">programs of older drivers</th>"
+                "<th class=\"n\">ready</th>");
+    size_t i;
+    json_t *driver;
+    json_array_foreach(drivers, i, driver)
+    {
+        fputs("<tr>", file);
+        write_cell(file, text(driver, "driver"));
+        write_number_cell(file, number(driver, "programs"));
+        write_number_cell(file, number(driver, "ready"));
+        fputs("</tr>\n", file);
+    }
+    end_table(file, 0);
+}
+
 static void write_tiers(FILE *file, const json_t *tiers)
 {
     if (json_array_size(tiers) == 0) {
@@ -328,6 +349,7 @@ void page_write(FILE *file, const json_t *report)
     write_sums(file, "Programs", "program", json_object_get(report, "programs"));
     write_sums(file, "Devices", "device", json_object_get(report, "devices"));
     write_sums(file, "Drivers", "driver", json_object_get(report, "drivers"));
+    write_upgrades(file, json_object_get(report, "upgrades"));
     write_tiers(file, json_object_get(report, "tiers"));
     write_contents(file, json_object_get(report, "cache"));
     write_journal(file, json_object_get(report, "journal"));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "counters.h"
+
+#include <string.h>
+
 #include "../text/json.h"
 #include "../text/memory.h"
 
@@ -7,8 +10,9 @@ static int count_request(void *user, kiln_item *item)
 {
     uint64_t *count = user;
     kiln_item_info info = {.struct_size = sizeof info};
-    /* a request without content was given up */
-    *count += kiln_item_get_info(item, &info) == KILN_OK && info.state == KILN_OK && info.bytes > 0;
+    /* A request without content was given up. Requests for replays are not of captures. */
+    *count += kiln_item_get_info(item, &info) == KILN_OK && info.state == KILN_OK &&
+              info.bytes > 0 && strcmp(info.name, KILN_REQUEST_REPLAY) != 0;
     return 0;
 }
 

@@ -11,14 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../shared/session.h"
-#include "../shared/trace.h"
 #include "base/text.h"
 #include "os/clock.h"
 #include "os/os.h"
 #include "os/trust.h"
+#include "session.h"
 #include "spawn.h"
 #include "store/dir/dir.h"
+#include "trace.h"
 
 #define QUIET_NS (UINT64_C(5) * 1000000000)
 
@@ -33,13 +33,13 @@ static char *tool; /* NULL: none was found */
 static char *arguments[8];
 static char **environment;
 
-/* 1 if requests wait for a helper that has not been started yet. expect_helper sets this only after
+/* 1 if requests wait for a helper that has not been started yet. helper_expect sets this only after
  * once_prepared has run. The thread whose exchange changes this from 1 to 0 starts the helper. */
 static _Atomic int is_pending;
 
 /* 1 while there is a thread that waits for a pause between builds.
  *
- * expect_helper stores is_pending, then exchanges has_thread. When that thread ends, it stores
+ * helper_expect stores is_pending, then exchanges has_thread. When that thread ends, it stores
  * has_thread, then exchanges is_pending. These four operations are sequentially consistent, so at
  * least one of the two threads sees what the other has stored. Otherwise it would be possible that
  * a request is pending, but no thread starts the helper. */
@@ -254,7 +254,7 @@ void helper_forget(void)
     atomic_store_explicit(&builds_in_flight, 0, memory_order_relaxed);
 }
 
-static void expect_helper(void)
+void helper_expect(void)
 {
     if (!session_config()->helper) {
         return;
@@ -294,7 +294,7 @@ static void look_for_requests(void)
         kiln_store_each_request(session_requests()->store, check_request, &search);
     }
     if (search.has_found) {
-        expect_helper();
+        helper_expect();
     }
 }
 
@@ -302,52 +302,4 @@ void helper_look_for_requests(void)
 {
     static pthread_once_t once_looked = PTHREAD_ONCE_INIT;
     pthread_once(&once_looked, look_for_requests);
-}
-
-/* ---- this process's requests ---- */
-
-/* Returns the state of a request in the store: KILN_OK if the request waits to be served; KILN_MISS
- * if there is no such request; KILN_EXISTS if it was given up recently. */
-static kiln_status look_up(kiln_store *store, const kiln_key *key)
-{
-    kiln_entry *known = NULL;
-    if (kiln_store_get(store, key, &known) != KILN_OK || kilni_opencl_request_has_expired(known)) {
-        kiln_entry_release(&known);
-        return KILN_MISS;
-    }
-    const int is_open = kilni_opencl_request_is_open(known);
-    kiln_entry_release(&known);
-    return is_open ? KILN_OK : KILN_EXISTS;
-}
-
-static kiln_status put_request(const kilni_opencl_described_build *build, const kiln_key *key)
-{
-    kiln_entry *made = NULL;
-    kiln_status status = kilni_opencl_request_new(build, key, &made);
-    if (status == KILN_OK) {
-        status = kilni_writer_put(session_requests()->writer, made, NULL);
-    }
-    kiln_entry_release(&made);
-    return status;
-}
-
-void helper_request(const kilni_opencl_described_build *build, const kilni_opencl_traits *traits)
-{
-    kiln_store *store = session_requests()->store;
-    if (!kilni_opencl_keeps_cache(traits)) {
-        trace_note("not requested: the driver's own cache is off");
-        return;
-    }
-    kiln_key *key = NULL;
-    kiln_status status = kilni_opencl_request_key(build->keys, build->device_count, &key);
-    if (status == KILN_OK) {
-        status = look_up(store, key);
-    }
-    if (status == KILN_MISS) {
-        status = put_request(build, key);
-    }
-    if (status == KILN_OK) {
-        expect_helper();
-    }
-    kiln_key_release(&key);
 }

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "warmth.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../store/walk.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/progress.h"
+#include "work_list.h"
+
+#define NVRTC "NVRTC "
+
+typedef struct built_program {
+    char *driver;         /* with its version */
+    size_t family_length; /* of the beginning of @driver that names no version */
+    kiln_digest inputs;
+    int64_t created_s;
+} built_program;
+
+typedef struct program_list {
+    built_program *items;
+    size_t count, capacity;
+} program_list;
+
+/* Splits the text of a device: "PLATFORM / DEVICE / VERSION", or "NVRTC VERSION ARCHITECTURE", of
+ * which the architecture is not a part of the driver. Returns the driver, which the caller frees;
+ * NULL: the text is neither. */
+static char *driver_in(const char *device, size_t *ret_family_length)
+{
+    const char *version = strrchr(device, '/');
+    if (strncmp(device, NVRTC, strlen(NVRTC)) == 0) {
+        *ret_family_length = strlen(NVRTC);
+        return text_of("%.*s", (int)(strlen(NVRTC) + strcspn(device + strlen(NVRTC), " ")), device);
+    }
+    if (version == NULL) {
+        return NULL;
+    }
+    *ret_family_length = (size_t)(version - device) + 1;
+    return must(strdup(device));
+}
+
+static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
+{
+    (void)digest;
+    program_list *list = user;
+    kiln_entry *entry = NULL;
+    built_program found = {.created_s = info->created_s};
+    progress_step("read");
+    if (info->kind != KILN_ENTRY_PROGRAM ||
+        (found.driver = driver_in(info->device, &found.family_length)) == NULL) {
+        return 0;
+    }
+    if (kiln_item_read(item, &entry) != KILN_OK) {
+        free(found.driver);
+        return 0;
+    }
+    found.inputs = work_list_inputs_of(kiln_entry_key(entry), NULL);
+    kiln_entry_release(&entry);
+    list->items = array_grown(list->items, list->count, &list->capacity, sizeof *list->items);
+    list->items[list->count++] = found;
+    return 0;
+}
+
+static int by_family(const built_program *a, const built_program *b)
+{
+    const size_t shorter =
+        a->family_length < b->family_length ? a->family_length : b->family_length;
+    const int order = memcmp(a->driver, b->driver, shorter);
+    return order != 0
+               ? order
+               : (a->family_length > b->family_length) - (a->family_length < b->family_length);
+}
+
+static int by_family_and_inputs(const void *left, const void *right)
+{
+    const built_program *a = left, *b = right;
+    const int order = by_family(a, b);
+    return order != 0 ? order : memcmp(&a->inputs, &b->inputs, sizeof a->inputs);
+}
+
+static const char *newest_driver(const built_program *items, size_t count)
+{
+    size_t newest = 0;
+    for (size_t i = 1; i < count; i++) {
+        newest = items[i].created_s > items[newest].created_s ? i : newest;
+    }
+    return items[newest].driver;
+}
+
+/* Adds what is known of the drivers of one family, whose programs are sorted by their inputs. */
+static void add_family(json_t *array, const built_program *items, size_t count)
+{
+    const char *newest = newest_driver(items, count);
+    uint64_t programs = 0, ready = 0;
+    for (size_t i = 0; i < count;) {
+        const size_t first = i;
+        bool has_newest = false, has_older = false;
+        for (; i < count && by_family_and_inputs(&items[first], &items[i]) == 0; i++) {
+            const bool is_newest = strcmp(items[i].driver, newest) == 0;
+            has_newest |= is_newest;
+            has_older |= !is_newest;
+        }
+        programs += has_older;
+        ready += has_older && has_newest;
+    }
+    if (programs > 0) {
+        json_t *object = must(json_object());
+        json_add(object, "driver", json_text_or_null(newest));
+        json_add(object, "programs", json_number(programs));
+        json_add(object, "ready", json_number(ready));
+        json_push(array, object);
+    }
+}
+
+json_t *warmth_read(kiln_store *store)
+{
+    program_list list = {0};
+    json_t *array = must(json_array());
+    walk_items(store, visit, &list);
+    progress_end();
+    if (list.count > 0) {
+        qsort(list.items, list.count, sizeof *list.items, by_family_and_inputs);
+    }
+    for (size_t first = 0, i = 0; first < list.count; first = i) {
+        while (i < list.count && by_family(&list.items[first], &list.items[i]) == 0) {
+            i++;
+        }
+        add_family(array, &list.items[first], i - first);
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        free(list.items[i].driver);
+    }
+    free(list.items);
+    return array;
+}
