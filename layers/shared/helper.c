@@ -266,6 +266,16 @@ void helper_expect(void)
     }
 }
 
+void helper_start(void)
+{
+    if (!session_config()->helper) {
+        return;
+    }
+    pthread_once(&once_prepared, prepare);
+    atomic_store_explicit(&is_pending, 1, memory_order_seq_cst);
+    start_if_pending();
+}
+
 /* ---- requests that other processes left ---- */
 
 /* The search ends after this many requests. If all of them have been given up, it ends as if no

@@ -10,6 +10,9 @@
  * process ends. */
 void helper_expect(void);
 
+/* Starts the helper now. Called after a request was left for work that the program will need. */
+void helper_start(void);
+
 /* Searches, once per process, for requests of processes that did not start a helper, because they
  * were killed or could not start one. session_requests must have returned something other than
  * NULL. */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "upgrade.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "helper.h"
 #include "key/hash.h"
@@ -15,6 +18,9 @@
 /* The driver of the last build, as driver_of returns it. Only spares a look into the store, so
  * every access is relaxed. */
 static _Atomic uint64_t last_driver;
+
+/* The helper must find the request, which a thread writes. */
+#define DRAIN_NS UINT64_C(100000000)
 
 /* The variables with which programs find drivers. */
 static const char *const variables[] = {"LD_LIBRARY_PATH", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES",
@@ -43,13 +49,16 @@ static kiln_status make_key(uint64_t driver, const char *family, const char *lib
                             kiln_key **ret_key)
 {
     kiln_key_builder *builder = NULL;
+    char run[64];
     kiln_status status = kiln_key_builder_new(&builder);
     if (status != KILN_OK) {
         return status;
     }
+    snprintf(run, sizeof run, "%ld %s", (long)getpid(), program_invocation_short_name);
     kiln_key_builder_add_text(builder, KILN_REQUEST_PART, KILN_REQUEST_REPLAY);
     kiln_key_builder_add_number(builder, "driver", driver);
     kiln_key_builder_add_text(builder, "device", family);
+    kiln_key_builder_add_text(builder, "run", run);
     if (library) {
         kiln_key_builder_add_text(builder, "nvrtc", library);
     }
@@ -102,6 +111,7 @@ void upgrade_note_build(const kiln_key *key, const char *family, const char *lib
         leave_request(driver, family, library) == KILN_OK) {
         trace_note("the store does not know this driver yet: the builds of older ones will be "
                    "repeated");
-        helper_expect();
+        kilni_writer_drain(session_requests()->writer, DRAIN_NS);
+        helper_start();
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * After an upgrade: the first build with a driver or compiler that the store does not know yet
- * leaves a request. For this request, the helper repeats the builds of the older ones with the new
- * one (`kiln replay`), so that later programs find them.
+ * leaves a request, and starts the helper. The helper repeats the builds of the older ones with the
+ * new one (`kiln replay`). It begins with what this program asked for when it last ran, so that the
+ * program finds the results when it comes to them.
  */
 #pragma once
 

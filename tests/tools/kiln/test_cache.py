@@ -518,5 +518,33 @@ class Capture(cli.CliTest):
         self.kiln("capture", "--serve", "1", expect=2)
 
 
+class Ahead(cli.CliTest):
+    """The order in which kiln replay builds ahead of a program. The entries can't be repeated, so
+    that each has its result at once."""
+
+    def replayed(self, *arguments):
+        report = self.kiln_json("replay", "--jobs", "1", *arguments)
+        return "".join(entry["name"] for entry in report["entries"])
+
+    def asked(self, program, names, kind=1):
+        """A run of a program."""
+        self.journal(*((kind, self.digests[name], 1700000000, 0, 0, 0, program, "", "")
+                       for name in names))
+
+    def test_the_last_run_comes_first(self):
+        self.digests = {name: self.make_entry("put", f"text={name}", name=name, cost=cost * 10**9)
+                        for cost, name in enumerate("abcdef")}
+        self.assertEqual(self.replayed(), "fedcba")
+        self.asked("app", "fa")
+        self.asked("app", "bdb")
+        self.asked("app", "e", kind=4)
+        self.asked("other", "cf")
+        ahead = self.replayed("--ahead", "1 app")
+        self.assertEqual(ahead[:2], "bd")
+        self.assertEqual(sorted(ahead), list("abcdef"))
+        self.assertEqual(self.replayed("--ahead", "1 other")[:2], "cf")
+        self.assertEqual(self.replayed("--ahead", "1 nothing"), self.replayed())
+
+
 if __name__ == "__main__":
     cli.main()

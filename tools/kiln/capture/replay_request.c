@@ -19,6 +19,7 @@
 
 /* What a repetition after an upgrade may take. `kiln replay` does the rest if a user wants it. */
 #define BUDGET "30m"
+#define JOBS_MAX 16
 
 static bool is_replay(const kiln_key_part *part)
 {
@@ -55,29 +56,25 @@ static _Noreturn void run(pid_t parent, const char *location, const kiln_key *ke
     owned char *to = must(strdup(location));
     owned char *device = recipe_text(key, "device");
     owned char *library = recipe_text(key, "nvrtc");
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    owned char *jobs = text_of("%ld", processors > 1 ? processors / 2 : 1);
+    owned char *program = recipe_text(key, "run");
+    const long others_count = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+    owned char *jobs = text_of("%ld", others_count < 1          ? 1
+                                      : others_count > JOBS_MAX ? JOBS_MAX
+                                                                : others_count);
     char name[] = "kiln", command[] = "replay", from_option[] = "--from", to_option[] = "--to",
          device_option[] = "--device", jobs_option[] = "--jobs", budget_option[] = "--budget",
-         budget[] = BUDGET, library_option[] = "--nvrtc";
-    char *const arguments[] = {name,
-                               command,
-                               from_option,
-                               from,
-                               to_option,
-                               to,
-                               device_option,
-                               device,
-                               jobs_option,
-                               jobs,
-                               budget_option,
-                               budget,
-                               library == NULL ? NULL : library_option,
-                               library,
-                               NULL};
+         budget[] = BUDGET, ahead_option[] = "--ahead", library_option[] = "--nvrtc";
+    char *const arguments[] = {
+        name,          command,       from_option,
+        from,          to_option,     to,
+        device_option, device,        jobs_option,
+        jobs,          budget_option, budget,
+        ahead_option,  program,       library == NULL ? NULL : library_option,
+        library,       NULL};
     const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || device == NULL) {
+    if (getppid() != parent || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || device == NULL ||
+        program == NULL) {
         _exit(EXIT_IO);
     }
     set_variables(key);

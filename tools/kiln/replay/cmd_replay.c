@@ -21,6 +21,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
+#include "last_run.h"
 #include "pool.h"
 #include "worker.h"
 
@@ -200,7 +201,7 @@ static void copy_included(kiln_store *from, kiln_store *to)
 }
 
 static int replay(const cache_directory *from, const cache_directory *to, pool_terms *terms,
-                  entry_filter *filter, bool json)
+                  entry_filter *filter, const char *ahead, bool json)
 {
     work_list list = {0};
     replay_report report = {.entries = json ? must(json_array()) : NULL};
@@ -211,6 +212,9 @@ static int replay(const cache_directory *from, const cache_directory *to, pool_t
     terms->included_beside = from_folder;
     const kiln_status status = work_list_read(from->store, filter, terms->architecture, &list);
     report.unreadable = list.unreadable;
+    if (ahead != NULL) {
+        last_run_put_first(from->store, ahead, &list);
+    }
     progress_expect(list.count);
     pool_run(terms, &list, take_result, &report);
     progress_end();
@@ -228,7 +232,7 @@ static int replay(const cache_directory *from, const cache_directory *to, pool_t
 }
 
 static int open_and_replay(const char *from_location, const char *to_location, pool_terms *terms,
-                           entry_filter *filter, bool json)
+                           entry_filter *filter, const char *ahead, bool json)
 {
     owned_directory from = {0};
     owned_directory to = {0};
@@ -243,7 +247,7 @@ static int open_and_replay(const char *from_location, const char *to_location, p
     }
     if (exit_code == EXIT_OK) {
         layers_insert(true);
-        exit_code = replay(&from, &to, terms, filter, json);
+        exit_code = replay(&from, &to, terms, filter, ahead, json);
     }
     return exit_code;
 }
@@ -251,7 +255,7 @@ static int open_and_replay(const char *from_location, const char *to_location, p
 int cmd_replay(int argc, char **argv)
 {
     const char *from = NULL, *to = NULL, *library = NULL, *architecture = NULL, *jobs = NULL,
-               *budget = NULL, *parent = NULL;
+               *budget = NULL, *parent = NULL, *ahead = NULL;
     entry_filter filter = {0};
     command_line line = {
         .usage = usage,
@@ -262,6 +266,8 @@ int cmd_replay(int argc, char **argv)
                     {.name = "arch", .text = &architecture},
                     {.name = "jobs", .text = &jobs},
                     {.name = "budget", .text = &budget},
+                    /* internal: a program that has started after an upgrade */
+                    {.name = "ahead", .text = &ahead},
                     {.name = "serve", .text = &parent}},
         .operands_max = -1,
     };
@@ -287,7 +293,7 @@ int cmd_replay(int argc, char **argv)
     entry_filter_read(&filter, argv[0], line.operands);
     const int exit_code =
         open_and_replay(from == NULL ? line.directory : from, to == NULL ? line.directory : to,
-                        &terms, &filter, line.json);
+                        &terms, &filter, ahead, line.json);
     entry_filter_done(&filter);
     return exit_code;
 }
