@@ -20,7 +20,7 @@ import redis_server
 PAGE = os.path.join(os.path.dirname(TESTS), "docs", "upgrades.md")
 STAND_INS = [ARGUMENTS.stand_in, ARGUMENTS.stand_in.replace("stand_in", "stand_in_now")]
 SOURCE = 'extern "C" __global__ void k%d(float *x) { *x = %d; }\n'
-PROGRAMS = 2
+PROGRAMS = 1
 
 
 def toolkits():
