@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(sys.argv.pop(1))
@@ -108,7 +109,16 @@ class WholeTest(InstallTest):
         for name in names.split("\0")[:-1]:
             (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, self.tree / name, follow_symlinks=False)
-        self.assertIn(f"{self.prefix}/bin/kiln run", self.must_install())
+        with unittest.mock.patch.dict(os.environ, PYTHONUSERBASE=str(self.prefix)):
+            self.assertIn(f"{self.prefix}/bin/kiln run", self.must_install())
+        # Python searches this folder below the home folder.
+        packages = subprocess.run(
+            ["python3", "-m", "site", "--user-site"], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONUSERBASE": str(self.prefix)}).stdout.strip()
+        done = subprocess.run(["python3", "-c", "import kiln; print(kiln.__file__)"],
+                              capture_output=True, text=True,
+                              env={**os.environ, "PYTHONUSERBASE": str(self.prefix)})
+        self.assertEqual(done.stdout.strip(), packages + "/kiln/__init__.py", done.stderr)
         # Neither the tests' libraries nor an option of the build may be needed.
         environment = {"PATH": os.environ["PATH"], "KILN_DIR": str(self.tree.parent / "cache")}
         done = subprocess.run([self.prefix / "bin/kiln", "run", "--summary", "--", "echo", "ran"],
