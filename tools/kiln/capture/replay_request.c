@@ -34,16 +34,23 @@ bool replay_request_is(const kiln_entry *request)
     return kiln_key_part_at(kiln_entry_key(request), 0, &part) == KILN_OK && is_replay(&part);
 }
 
-/* Sets the variables with which the program found its drivers. */
+/* Sets the variables with which the program found its drivers: those that a layer writes into
+ * requests (layers/shared/upgrade.c), and no others. */
 static void set_variables(const kiln_key *key)
 {
+    static const char *const known[] = {"LD_LIBRARY_PATH", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES",
+                                        "OPENCL_VENDOR_PATH"};
     kiln_key_part name, value;
     for (size_t i = 0; (i = recipe_find(key, "variable", i, &name)) != 0;) {
         if (recipe_find(key, "value", i, &value) == i + 1 && name.bytes != NULL &&
             value.bytes != NULL) {
             owned char *variable = text_of("%.*s", (int)name.size, (const char *)name.bytes);
             owned char *text = text_of("%.*s", (int)value.size, (const char *)value.bytes);
-            setenv(variable, text, 1);
+            for (size_t v = 0; v < sizeof known / sizeof known[0]; v++) {
+                if (strcmp(variable, known[v]) == 0) {
+                    setenv(variable, text, 1);
+                }
+            }
         }
     }
 }
