@@ -22,6 +22,9 @@ LEASE_SECONDS = 60.0
 # How many bytes of a text an explanation keeps.
 _MOST_EXPLAINED = 1 << 16
 
+# What the store raises if it fails, or does not accept a text or a number.
+_FAILURES = (kiln.Error, ValueError)
+
 _TRACE_FLAGS = (os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
                 | os.O_NOCTTY)
 
@@ -100,7 +103,8 @@ class Door:
         """Publishes a result, which is not counted. Returns whether the store has kept it.
         explain() returns, as parts of a key, what the digests in the key were made from."""
         self._longest_build_ns = max(self._longest_build_ns, facts["build_ns"])
-        with contextlib.suppress(kiln.Error):
+        facts["name"] = _shown(facts["name"])
+        with contextlib.suppress(*_FAILURES):
             return self._store.put(kiln.Entry(key, payload, metadata=_explanation(explain),
                                               **facts))
         return False
@@ -114,7 +118,7 @@ class Door:
         """Counts and records a result that the store had."""
         self.hits += 1
         saved_ns = max(0, entry.build_ns - load_ns)
-        with contextlib.suppress(kiln.Error):
+        with contextlib.suppress(*_FAILURES):
             self._store.count(hits_store=1, saved_ns=saved_ns, **counters)
             self._store.note(key, "hit", load_ns=load_ns, saved_ns=saved_ns)
         self._trace("hit-store", key, load_ns, 0)
@@ -122,16 +126,16 @@ class Door:
     def note_build(self, key, name, device, build_ns, builds=1, failures=0, **counters):
         """Counts and records a build. `builds` is 0 if Kiln's layer for the compiler counts it."""
         self.builds += 1
-        with contextlib.suppress(kiln.Error):
+        with contextlib.suppress(*_FAILURES):
             self._store.count(builds=builds, failures=failures, build_ns=builds * build_ns,
                               **counters)
-            self._store.note(key, "failure" if failures else "build", name=name, device=device,
-                             count=builds, build_ns=builds * build_ns)
+            self._store.note(key, "failure" if failures else "build", name=_shown(name),
+                             device=device, count=builds, build_ns=builds * build_ns)
         self._trace("failed" if failures else "built", key, 0, build_ns)
 
     def count(self, **counters):
         """Adds to the counters that `kiln stats` and `kiln run --summary` show."""
-        with contextlib.suppress(kiln.Error):
+        with contextlib.suppress(*_FAILURES):
             self._store.count(**counters)
 
     def _trace(self, outcome, key, load_ns, build_ns):
@@ -175,6 +179,11 @@ class Door:
     def lease(self, key):
         """Returns a context manager that holds the right to build a key, or none."""
         return self.take_lease(key)[0] or contextlib.nullcontext()
+
+
+def _shown(name):
+    """Returns a name as kiln.Entry accepts it. Frameworks give a file or function any name."""
+    return name.encode(errors="backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _explanation(explain):

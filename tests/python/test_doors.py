@@ -8,6 +8,7 @@ import subprocess
 import sys
 import unittest
 
+import kiln
 from kiln import _door
 from package import PackageTest
 
@@ -216,6 +217,23 @@ class DoorTest(DoorsTest):
         key = _door.Door("test", "os", ("KILN_TEST_",)).key([])
         self.assertEqual(key.parts[-1].value, b"\xfe")
         self.assertNotEqual(key, self.door().key([]))
+
+    def test_names_that_are_no_text(self):
+        """A program that builds goes on, and its result is kept."""
+        door = self.door()
+        with kiln.Store(self.location) as door._store:
+            for name in ("a\0b", "a\udcffb"):
+                key = door.key([("name", name.encode(errors="backslashreplace"))])
+                door.put(key, b"built", name)
+                self.assertEqual(door.get(key), b"built")
+
+    def test_a_text_that_the_store_does_not_accept(self):
+        door = self.door()
+        with kiln.Store(self.location) as door._store:
+            key = door.key([])
+            door.put(key, b"built", "name", device="a\0b")
+            self.assertIsNone(door.get(key))
+        self.assertEqual(door.builds, 1)
 
     def test_a_module_from_a_different_place(self):
         for folder in ("site", "other"):
