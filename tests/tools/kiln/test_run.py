@@ -302,7 +302,8 @@ class Summary(RunTest):
         request = "echo 'kiln[1] {} key=" + "0" * 64 + " door={} load=0.000ms' >>$KILN_TRACE; "
         script = (request.format("built", "triton") + request.format("hit-store", "triton") * 2
                   + request.format("hit-memory", "opencl")
-                  + "echo 'kiln[1] built door=no' >>$KILN_TRACE")
+                  + "echo 'kiln[1] built door=no' >>$KILN_TRACE; "
+                  + request.format("built", r"'$(printf '\377')'").rstrip("; "))
         result = self.run_app("--summary", "--json", "--", "sh", "-c", script)
         self.assertEqual(json.loads(result.stderr.splitlines()[-1])["doors"],
                          {"triton": {"hits": 2, "builds": 1}, "opencl": {"hits": 1, "builds": 0}})

@@ -86,7 +86,7 @@ static void take_line(run_trace *trace, char *line)
         if (strncmp(text, "note: key=", 10) != 0) {
             add_reason(trace, text + sizeof note - 1, true);
         }
-    } else if (sscanf(text, "%15s key=%*64s door=%31s", outcome, name) == 2) {
+    } else if (sscanf(text, "%15s key=%*64s door=%31[A-Za-z0-9._-]", outcome, name) == 2) {
         add_request(trace, name, strncmp(outcome, "hit", 3) == 0);
     }
 }
