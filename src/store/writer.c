@@ -460,7 +460,8 @@ static void drop_all_locked(kilni_writer *writer)
         write_queue *queue = &writer->queues[i];
         while (queue->first) {
             kilni_write_item *item = take_first_locked(queue);
-            if (item->job->fill == 0) {
+            /* The child of a fork loses nothing, because the parent writes these entries. */
+            if (item->job->fill == 0 && !is_forked(writer)) {
                 kilni_store_note_drop(writer->store, i);
             }
             finish_locked(queue, item, false);
