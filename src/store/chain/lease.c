@@ -60,7 +60,10 @@ static bool is_server_needless(kilni_chain *chain, const kiln_key *key)
 }
 
 /* Takes the leases of the machine and of the fleet. If this process had to wait for the machine's
- * lease, the last holder has probably stored the entry. If it has, the server is not asked. Returns
+ * lease, the last holder has probably stored the entry. If it has, the server is not asked. If a
+ * server's lease is held, although a local tier has the entry, its holder is probably a process of
+ * this machine whose entry is still on its way to the server. This process need not wait for that,
+ * and if the local entry is damaged, it builds without the fleet's lease. Returns
  * KILN_OK: @lease has at least one of the two leases; KILN_BUSY; KILN_E_NO_MEMORY; or a status that
  * says why neither lease could be obtained. */
 static kiln_status take(kilni_chain *chain, const wanted_lease *wanted, uint64_t wait_ns,
@@ -77,10 +80,16 @@ static kiln_status take(kilni_chain *chain, const wanted_lease *wanted, uint64_t
     if (machine == KILN_BUSY || machine == KILN_E_NO_MEMORY || lease->lease.is_shared) {
         return machine;
     }
-    const uint64_t waited_ns = kilni_clock_ns() - start_ns;
-    const uint64_t left_ns = waited_ns < wait_ns ? wait_ns - waited_ns : 0;
     granted = NULL;
-    const kiln_status fleet = ask_tiers(chain, true, wanted, left_ns, &granted);
+    kiln_status fleet = ask_tiers(chain, true, wanted, 0, &granted);
+    if (fleet == KILN_BUSY && machine == KILN_OK && is_server_needless(chain, wanted->key)) {
+        return KILN_OK;
+    }
+    if (fleet == KILN_BUSY && wait_ns > 0) {
+        const uint64_t waited_ns = kilni_clock_ns() - start_ns;
+        const uint64_t left_ns = waited_ns < wait_ns ? wait_ns - waited_ns : 0;
+        fleet = ask_tiers(chain, true, wanted, left_ns, &granted);
+    }
     if (fleet == KILN_OK) {
         lease->lease.missed_in = granted->missed_in;
         lease->lease.is_shared = granted->is_shared;

@@ -156,6 +156,29 @@ static void test_each_part_of_a_lease_ends_by_itself(void **state)
     kiln_store_close(&machine);
 }
 
+/* The holder's entry is in the directory, and still on its way to the server. A process that missed
+ * the entry before does not wait for the server. */
+static void test_an_entry_of_this_machine_is_enough(void **state)
+{
+    (void)state;
+    kiln_store *machine = open_machine(0), *other = open_machine(0);
+    char path[SCRATCH_PATH_SIZE];
+    snprintf(path, sizeof path, "%s/machine-0", scratch);
+    kiln_store *directory = open_at(path);
+    kiln_lease *lease = NULL, *second = NULL;
+    assert_int_equal(take(machine, 1, LONG_NS, &lease), KILN_OK);
+    assert_int_equal(scratch_put(directory, 1, 100), KILN_OK);
+    kilni_lease_note_stored(lease, 0);
+    assert_int_equal(take(other, 1, 0, &second), KILN_OK);
+    assert_int_equal(look(other, 1, second), KILN_OK);
+    assert_string_equal(say("EXISTS", lease_of(1)), ":1\r\n");
+    kiln_lease_release(&second);
+    kiln_lease_release(&lease);
+    kiln_store_close(&directory);
+    kiln_store_close(&machine);
+    kiln_store_close(&other);
+}
+
 /* The server has forgotten a lease, which a different holder has taken since. */
 static void test_a_lost_lease_does_not_release_its_successor(void **state)
 {
@@ -263,6 +286,7 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_a_lease_tells_of_a_miss, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_each_part_of_a_lease_ends_by_itself, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_an_entry_of_this_machine_is_enough, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_lost_lease_does_not_release_its_successor, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_stores_without_leases, set_up, tear_down),
