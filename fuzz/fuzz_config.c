@@ -49,11 +49,22 @@ static int begins_with_any(const char *text, const char *const *beginnings)
     return 0;
 }
 
-/* Returns whether a location is absolute, or chosen by Kiln. A URL has one slash or three after
- * "file:"; two slashes would introduce a host. */
+/* Returns whether a location is absolute, chosen by Kiln, or on a server. A URL has one slash or
+ * three after "file:"; two slashes would introduce a host. */
 static int is_place(const char *dir)
 {
-    static const char *const places[] = {"/", KILN_PERSISTENT_DEFAULT_DIR, "file:///", "pack:/",
+    static const char *const places[] = {"/",
+                                         KILN_PERSISTENT_DEFAULT_DIR,
+                                         "file:///",
+                                         "pack:/",
+                                         "redis://",
+                                         "rediss://",
+                                         "redis+unix:/",
+                                         "redis-cluster://",
+                                         "rediss-cluster://",
+                                         "http://",
+                                         "https://",
+                                         "s3://",
                                          NULL};
     return begins_with_any(dir, places) || (strncmp(dir, "file:/", 6) == 0 && dir[6] != '/');
 }

@@ -24,7 +24,8 @@ def skip_without(framework):
 def damage(path, chance):
     """Flips a bit of a file, or cuts its end off."""
     size = os.path.getsize(path)
-    position = chance.randrange(size)
+    # Another version of the format is no damage, and stays.
+    position = chance.choice([*range(8), *range(12, size)])
     with open(path, "r+b") as file:
         if chance.randrange(2):
             file.truncate(position)

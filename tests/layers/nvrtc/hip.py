@@ -42,7 +42,8 @@ def damage_all(folder, source):
             if source.random() < 0.3:
                 file.truncate(source.randrange(size))
                 continue
-            file.seek(source.randrange(size))
+            # Another version of the format is no damage, and stays.
+            file.seek(source.choice([*range(8), *range(12, size)]))
             byte = file.read(1)[0]
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([byte ^ 1 << source.randrange(8)]))

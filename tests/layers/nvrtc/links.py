@@ -29,7 +29,8 @@ def damage(folder, chance):
                 if chance.random() < 0.3:
                     file.truncate(chance.randrange(size))
                     continue
-                file.seek(chance.randrange(size))
+                # Another version of the format is no damage, and stays.
+                file.seek(chance.choice([*range(8), *range(12, size)]))
                 byte = file.read(1)[0]
                 file.seek(-1, os.SEEK_CUR)
                 file.write(bytes([byte ^ 1 << chance.randrange(8)]))

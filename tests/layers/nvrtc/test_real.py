@@ -239,7 +239,7 @@ class Includes(Real):
         self.assertIn("inc/sub/a.h", opened)
         entries = [os.path.join(folder, name)
                    for folder, _, names in os.walk(os.path.join(self.cache, "v1"))
-                   for name in names if len(name) == 32]
+                   for name in names if len(name) == 32 and "/included/" not in folder]
         with open(entries[0], "rb") as file:
             entry = file.read()
         for path in opened:

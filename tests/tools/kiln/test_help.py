@@ -23,7 +23,7 @@ COMMON = {"--dir", "--key-file", "--json"}
 FILTERS = {"--device", "--driver", "--name", "--program", "--older-than", "--larger-than",
            "--only", "--limit"}
 # Options for the tool's own use.
-INTERNAL = {"capture": {"--serve"}, "replay": {"--serve"}}
+INTERNAL = {"capture": {"--serve"}, "replay": {"--serve", "--ahead"}}
 BASH_COMPLETION = Path("/usr/share/bash-completion/bash_completion")
 
 
