@@ -39,7 +39,7 @@
 #define TOTAL_BYTES ((size_t)32 << 20)
 #define MOST_ENTRIES 256u
 #define MOST_ENTRIES_ON_S3 32u /* the server is slow */
-#define STRETCHES 8u
+#define PARTS 8u
 #define PATH_SIZE 512
 #define LOCATION_SIZE (4 * PATH_SIZE)
 #define BATCH_NS UINT64_C(3000000000)
@@ -205,14 +205,14 @@ static void put_all(void)
     char options[LOCATION_SIZE];
     snprintf(options, sizeof options, "key-file=%s&secret-key-file=%s", key_file, secret_key_file);
     kiln_store *writer = open_remote(options, false);
-    const size_t stretch = count / STRETCHES;
-    for (size_t first = 0; first + stretch <= count; first += stretch) {
+    const size_t size = count / PARTS;
+    for (size_t first = 0; first + size <= count; first += size) {
         const double before_ns = server_ns(), start_ns = now_ns();
-        for (size_t i = first; i < first + stretch; i++) {
+        for (size_t i = first; i < first + size; i++) {
             fleet_expect(kiln_store_put(writer, entries[i]) == KILN_OK, "put");
         }
         const double end_ns = now_ns();
-        print("put", end_ns - start_ns, server_ns() - before_ns, stretch);
+        print("put", end_ns - start_ns, server_ns() - before_ns, size);
     }
     kiln_store_close(&writer);
 }
@@ -490,26 +490,31 @@ static const struct {
     {"local get in a chain", get_in_chain, ALWAYS, 1},
 };
 
-/* Each measurement is short, so that some are undisturbed. */
-static void measure(size_t subject)
+/* Measures a subject on the part of the entries with this number, if there are so many parts. */
+static void measure(size_t subject, size_t part)
 {
     const size_t at_once = subjects[subject].entries;
-    const size_t stretch = count / STRETCHES < at_once ? at_once : count / STRETCHES;
-    for (size_t first = 0; first + stretch <= count; first += stretch) {
-        const double before_ns = server_ns(), start_ns = now_ns();
-        for (size_t i = first; i < first + stretch; i += at_once) {
-            subjects[subject].run(i);
-        }
-        const double end_ns = now_ns();
-        print(subjects[subject].name, end_ns - start_ns, server_ns() - before_ns, stretch);
+    const size_t size = count / PARTS < at_once ? at_once : count / PARTS;
+    const size_t first = part * size;
+    if (first + size > count) {
+        return;
     }
+    const double before_ns = server_ns(), start_ns = now_ns();
+    for (size_t i = first; i < first + size; i += at_once) {
+        subjects[subject].run(i);
+    }
+    const double end_ns = now_ns();
+    print(subjects[subject].name, end_ns - start_ns, server_ns() - before_ns, size);
 }
 
+/* Takes all subjects in turns, so that a change of the machine's speed affects all of them. */
 static void measure_all(void)
 {
-    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
-        if (subjects[i].needs == ALWAYS || peer == &fleet_redis) {
-            measure(i);
+    for (size_t part = 0; part < PARTS; part++) {
+        for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
+            if (subjects[i].needs == ALWAYS || peer == &fleet_redis) {
+                measure(i, part);
+            }
         }
     }
     fflush(stdout);

@@ -8,12 +8,13 @@ of Redis, or 1.2 times that of the others, plus 15 us, plus the cost of the chec
 asked for 16 entries at once. "Processor" is the time for which a request keeps the server's
 processor busy. Servers that are not installed are left out, and a note says so.
 
---rounds N    rounds, in turns; the least of each measurement counts (5)"""
+--rounds N    rounds; all measurements take turns, and the lower quartile of each counts (5)"""
 
 import argparse
 import os
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -165,12 +166,12 @@ def measure(server, folder, rounds):
         [measuring.BUILD / "bench/fleet_bench", server.kind, folder, server.location, server.where,
          LIBRARY, str(server.measured), str(rounds)],
         check=True, stdout=subprocess.PIPE, text=True, env=os.environ | server.variables).stdout
-    taken, served = {}, {}
+    samples = {}
     for line in output.splitlines():
-        subject, size, *times = line.split("\t")
-        for least, nanoseconds in zip((taken, served), times):
-            what = (subject, int(size))
-            least[what] = min(float(nanoseconds) / 1000, least.get(what, float("inf")))
+        subject, size, *nanoseconds = line.split("\t")
+        samples.setdefault((subject, int(size)), []).append([float(n) / 1000 for n in nanoseconds])
+    taken, served = ({what: statistics.quantiles([sample[i] for sample in several])[0]
+                      for what, several in samples.items()} for i in range(2))
     return taken, served
 
 
