@@ -151,7 +151,7 @@ done
 kiln key new carol
 export KILN_SECRET_KEY_FILE=~/.config/kiln/keys/carol
 kiln run --dir "$HOME/.cache/kiln|redis+unix:///run/kiln/redis" -- app
-test "$(redis-cli -s /run/kiln/redis dbsize)" = 3
+test "$(redis-cli -s /run/kiln/redis --raw keys 'kiln:v1:{*}' | wc -l)" = 3
 """, """# as bob
 rm -r ~/.cache/kiln
 kiln run --expect-warm --dir "$HOME/.cache/kiln|redis+unix:///run/kiln/redis" -- app || code=$?
