@@ -62,6 +62,10 @@ class HelpTest(Usages):
             self.assertTrue(self.help(command).startswith(f"Usage: kiln {command} "))
             self.assertEqual(self.help(command), self.kiln(command, "--help").stdout.decode())
 
+    def test_a_missing_argument_is_named(self):
+        for command, expected in (("run", b"[--] APP"), ("copy", b"FROM TO"), ("show", b"DIGEST")):
+            self.assertIn(expected, self.kiln(command, expect=2).stderr, command)
+
     def test_help_alone_lists_the_commands(self):
         for arguments in [], ["help"], ["--help"]:
             self.assertEqual(self.help(*arguments), self.kiln("--help").stdout.decode())

@@ -385,6 +385,18 @@ class Summary(RunTest):
         self.assertTrue(os.path.exists(trace))
         self.assertEqual(len(result.stderr.splitlines()), 1)
 
+    def test_a_cache_that_cannot_be_used_is_reported_once(self):
+        """The program's layers and the summary find the same reason."""
+        folder = os.path.join(self.scratch, "open")
+        os.mkdir(folder)
+        os.chmod(folder, 0o777)
+        self.environment["KILN_DIR"] = os.path.join(folder, "cache")
+        reason = f"{folder} is writable by others (mode 0777)"
+        text = self.run_app("--summary", "sh", "-c",
+                            f"echo 'kiln[1] note: {reason}' >>$KILN_TRACE").stderr.decode()
+        self.assertEqual(text.count(reason), 1, text)
+        self.assertIn("kiln: no cache could be used: nothing was stored or found\n", text)
+
     def test_json_alone_is_a_summary(self):
         result = self.run_app("--json", "true")
         self.assertEqual(set(json.loads(result.stderr)), cli.COUNTERS)

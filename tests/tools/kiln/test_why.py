@@ -280,7 +280,7 @@ class OfTheLastMiss(Why):
         self.assertGreater(why["missed"], 1700000000)
         self.assertEqual(why["neighbours"][0]["digest"], near)
         self.assertEqual(self.why_json(digest[:6])["digest"], digest)
-        self.assertRegex(self.kiln("why", "--last").stdout, rb"(?m)^stored now +not there$")
+        self.assertRegex(self.kiln("why", "--last").stdout, rb"(?m)^stored now +no$")
 
     def test_stored_since(self):
         """The complete key is known then, whereas the recorded key of a miss is stripped."""

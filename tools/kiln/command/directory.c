@@ -10,22 +10,19 @@
 #include "../text/output.h"
 #include "location.h"
 
-/* Reports variables with wrong values once, however many stores a command opens. */
+/* Reports variables with wrong values. */
 static void report_variables(const kiln_config *config)
 {
-    static bool is_done;
-    const char *complaint;
-    for (size_t i = 0; !is_done && (complaint = config->warnings[i]) != NULL; i++) {
-        complain("%s", complaint);
+    for (size_t i = 0; config->warnings[i] != NULL; i++) {
+        complain_once(config->warnings[i]);
     }
-    is_done = true;
 }
 
 static void warn(void *user, kiln_log_level level, const char *text)
 {
     (void)user;
     if (level <= KILN_LOG_WARNING) {
-        complain("%s", text);
+        complain_once(text);
     }
 }
 
@@ -44,7 +41,7 @@ static int open_store(cache_directory *directory, uint32_t flags)
     if (status == KILN_OK || status == KILN_MISS) {
         return EXIT_OK;
     }
-    complain("%s", error_text(&error, status));
+    complain_once(error_text(&error, status));
     return exit_code_of(status);
 }
 

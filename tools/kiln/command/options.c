@@ -153,8 +153,11 @@ static void set_key_file(const char *path)
 static void check_operands(const command_line *line, const char *command)
 {
     if (line->operand_count < line->operands_min) {
-        options_wrong(command, "an argument is missing: %d given, at least %d expected",
-                      line->operand_count, line->operands_min);
+        /* The first paragraph names the arguments. */
+        const int length = (int)(strstr(line->usage, "\n\n") - line->usage);
+        fprintf(stderr, "%s: an argument is missing\n%.*s\nTry '%s --help'.\n", command, length,
+                line->usage, command);
+        end_tool(EXIT_USAGE);
     }
     if (line->operands_max >= 0 && line->operand_count > line->operands_max) {
         options_wrong(command, "unexpected argument '%s'", line->operands[line->operands_max]);

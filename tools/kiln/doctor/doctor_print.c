@@ -134,22 +134,35 @@ static void print_list(const char *title, const json_t *texts)
     }
 }
 
+/* Returns @list, or @name if there is no list, with @name at its end; frees @list. */
+static char *appended(char *list, const char *name)
+{
+    char *longer = list == NULL ? text_of("%s", name) : text_of("%s, %s", list, name);
+    free(list);
+    return longer;
+}
+
 static void add_folders(struct table *table, const json_t *folders)
 {
     const char *name;
     const json_t *value;
     size_t i;
-    const json_t *kept = json_object_get(folders, "kept");
-    json_array_foreach(kept, i, value)
+    owned char *kept = NULL;
+    owned char *left_out = NULL;
+    json_array_foreach(json_object_get(folders, "kept"), i, value)
     {
-        add_row(table, "folder",
-                text_of("%s/%s", member(folders, "place"), json_string_value(value)));
+        kept = appended(kept, json_string_value(value));
     }
-    json_t *left_out = writable(folders, "left_out");
     json_t *reason;
-    json_object_foreach(left_out, name, reason)
+    json_object_foreach(writable(folders, "left_out"), name, reason)
     {
-        add_row(table, "no folder", text_of("%s: %s", name, json_string_value(reason)));
+        left_out = appended(left_out, name);
+    }
+    if (kept != NULL) {
+        add_row(table, "folders", text_of("%s, kept in %s", kept, member(folders, "place")));
+    }
+    if (left_out != NULL) {
+        add_row(table, "not kept", text_of("%s (--json says why)", left_out));
     }
 }
 

@@ -27,8 +27,8 @@ static const char usage[] =
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"
-    "  --since TIME     only what happened since then: a date, 2031-07-24, or an age, as 7d or "
-    "12h\n"
+    "  --since TIME     only what happened since then: a date such as 2031-07-24, or an age such\n"
+    "                   as 7d or 12h\n"
     "  --output FILE    write the page to this file; - for stdout (default)\n"
     "  --json           one JSON object with the same contents\n";
 
@@ -48,8 +48,8 @@ static int64_t begin_of(const char *command, const char *since)
     const int64_t unit_s = strcmp(suffix, "d") == 0 ? 86400 : strcmp(suffix, "h") == 0 ? 3600 : 0;
     if (since[0] < '0' || since[0] > '9' || unit_s == 0 || count > 100000) {
         options_wrong(command,
-                      "--since expects a date, as 2031-07-24, or a number of days or "
-                      "hours, as 7d or 12h, not '%s'",
+                      "--since expects a date such as 2031-07-24, or a number of days or "
+                      "hours such as 7d or 12h, not '%s'",
                       since);
     }
     return time(NULL) - (int64_t)count * unit_s;

@@ -103,12 +103,16 @@ static void print_line(const counter_values *counters)
 
 /* Prints what the counters alone do not say.
  *
+ * @has_store   the store could be opened
  * @was_silent  no process of the run has written to the run's trace */
-static void explain(const counter_values *counters, bool was_silent)
+static void explain(const counter_values *counters, bool has_store, bool was_silent)
 {
     const kiln_stats *stats = &counters->stats;
     const uint64_t answered =
         stats->builds + stats->hits_memory + stats->hits_store + stats->passed_through;
+    if (!has_store) {
+        complain("no cache could be used: nothing was stored or found");
+    }
     if (was_silent && answered == 0) {
         complain(
             "the program compiled nothing with OpenCL or NVRTC, or not in a way that Kiln sees: "
@@ -157,8 +161,10 @@ static void print_summary(const kiln_stats *stats, const folder_run *folders,
 {
     counter_values counters = {0};
     owned_directory directory = {0};
-    if (directory_try_open(line->directory, KILN_STORE_READONLY | KILN_STORE_NO_CREATE,
-                           &directory) == EXIT_OK) {
+    const bool has_store =
+        directory_try_open(line->directory, KILN_STORE_READONLY | KILN_STORE_NO_CREATE,
+                           &directory) == EXIT_OK;
+    if (has_store) {
         kiln_status status = counters_read(directory.store, &counters);
         if (status != KILN_OK) {
             complain("%s: %s", directory.path, kiln_status_text(status));
@@ -177,7 +183,7 @@ static void print_summary(const kiln_stats *stats, const folder_run *folders,
             run_trace_print(trace);
         }
         const bool used_folders = folder_run_print(folders);
-        explain(&counters, trace != NULL && !run_trace_has_line(trace) && !used_folders);
+        explain(&counters, has_store, trace != NULL && !run_trace_has_line(trace) && !used_folders);
         print_line(&counters);
     }
 }

@@ -140,7 +140,7 @@ void run_trace_print(const run_trace *trace)
     for (size_t i = 0; i < trace->reason_count; i++) {
         const run_reason *reason = &trace->reasons[i];
         if (reason->is_note) {
-            complain("%s", reason->text);
+            complain_once(reason->text);
         } else {
             complain("%" PRIu64 " passed through: %s", reason->count, reason->text);
         }

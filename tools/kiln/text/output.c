@@ -55,6 +55,20 @@ void complain(const char *format, ...)
     fwrite(shown, 1, size, stderr);
 }
 
+void complain_once(const char *text)
+{
+    static char **reported;
+    static size_t count;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(reported[i], text) == 0) {
+            return;
+        }
+    }
+    reported = must(realloc(reported, (count + 1) * sizeof *reported));
+    reported[count++] = must(strdup(text));
+    complain("%s", text);
+}
+
 void end_tool(int exit_code)
 {
     if (ferror(stdout) || fflush(stdout) != 0) {

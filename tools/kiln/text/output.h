@@ -14,6 +14,9 @@
 /* Writes "kiln: ", the text and a newline to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Does the same with a text that several parts of a command may report, but only once. */
+void complain_once(const char *text);
+
 /* Ends the tool with @exit_code. If stdout could not be written, reports this and uses EXIT_IO
  * instead. */
 _Noreturn void end_tool(int exit_code);

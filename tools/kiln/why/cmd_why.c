@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/options.h"
+#include "../store/counters.h"
 #include "../store/walk.h"
 #include "../text/exit_code.h"
 #include "../text/json.h"
@@ -75,14 +77,28 @@ static void add_time(struct table *table, const char *name, int64_t unix_s)
     }
 }
 
-static void print_missed(const missed_key *missed)
+/* Returns whether the entry is stored now; the caller frees the text. */
+static char *state_of(const cache_directory *directory, const missed_key *missed)
+{
+    counter_values counters = {0};
+    if (missed->stored != KILN_MISS) {
+        return text_of("%s", missed->stored == KILN_OK ? "yes" : kiln_status_text(missed->stored));
+    }
+    if (counters_read(directory->store, &counters) != KILN_OK || counters.requests == 0) {
+        return text_of("no");
+    }
+    return text_of("no; %" PRIu64 " %s to be captured", counters.requests,
+                   noun_of(counters.requests, "result waits", "results wait"));
+}
+
+static void print_missed(const cache_directory *directory, const missed_key *missed)
 {
     const kiln_provenance origin = kiln_entry_provenance(missed->entry);
     struct table *table = table_new_facts();
+    owned char *state = state_of(directory, missed);
     table_add_fact(table, "digest", missed->digest);
     add_time(table, "missed", missed->missed_s);
-    table_add_fact(table, "stored now",
-                   missed->stored == KILN_OK ? "yes" : kiln_status_text(missed->stored));
+    table_add_fact(table, "stored now", state);
     add_time(table, "built", origin.created_s);
     if (origin.name[0] != '\0') {
         table_add_fact(table, "name", origin.name);
@@ -118,7 +134,7 @@ static int explain(const cache_directory *directory, const missed_key *missed,
                    const missed_files *files, entry_filter *filter, bool json)
 {
     if (!json) {
-        print_missed(missed);
+        print_missed(directory, missed);
         missed_files_print(files);
         if (files->cause == CAUSE_FILES) {
             return EXIT_OK;
