@@ -57,14 +57,17 @@ static _Atomic uint64_t last_build_ns;
 static int may_be_run(const char *path)
 {
     struct stat found;
-    return path[0] == '/' && stat(path, &found) == 0 &&
-           kilni_is_trusted(&found, S_IFREG, geteuid(), true) && access(path, X_OK) == 0;
+    return stat(path, &found) == 0 && kilni_is_trusted(&found, S_IFREG, geteuid(), true) &&
+           access(path, X_OK) == 0;
 }
 
-/* Returns true if no other user can replace this folder or any folder above it. */
-static int is_trusted_folder(const char *path)
+/* Returns true if no other user can replace what is in this folder, or any folder above it.
+ *
+ * @is_given  the user has named it: then its group may write to it, as to the folders above it */
+static int is_trusted_folder(const char *path, bool is_given)
 {
-    const kilni_path_rules entrance = {.start = -1, .user = geteuid(), .is_readonly = true};
+    const kilni_path_rules entrance = {
+        .start = -1, .user = geteuid(), .is_readonly = true, .is_ancestor = is_given};
     int directory = -1;
     bool made;
     if (kilni_dir_enter(path, &entrance, &directory, &made, NULL) != KILN_OK) {
@@ -82,11 +85,29 @@ static char *tool_in(const char *layer_folder, const char *relative_path)
     char *found = NULL;
     if (kilni_text_printf(&folder, "%s%s", layer_folder, relative_path) == KILN_OK &&
         kilni_text_printf(&path, "%s/kiln", folder.bytes) == KILN_OK &&
-        is_trusted_folder(folder.bytes) && may_be_run(path.bytes)) {
+        is_trusted_folder(folder.bytes, false) && may_be_run(path.bytes)) {
         found = realpath(path.bytes, NULL);
     }
     kilni_text_done(&folder);
     kilni_text_done(&path);
+    return found;
+}
+
+/* Returns the real path of the tool that KILN_TOOL names. The caller frees it. NULL if the tool is
+ * not there or must not be run. */
+static char *tool_given(const char *path)
+{
+    char *found = path[0] == '/' ? realpath(path, NULL) : NULL;
+    kilni_text folder = {0};
+    const bool may_run =
+        found &&
+        kilni_text_printf(&folder, "%.*s/", (int)(strrchr(found, '/') - found), found) == KILN_OK &&
+        is_trusted_folder(folder.bytes, true) && may_be_run(found);
+    kilni_text_done(&folder);
+    if (!may_run) {
+        free(found);
+        found = NULL;
+    }
     return found;
 }
 
@@ -111,16 +132,13 @@ static char *tool_beside_layer(void)
 static char *find_tool(void)
 {
     const char *given = session_config()->tool;
-    if (given) {
-        return may_be_run(given) ? strdup(given) : NULL;
-    }
-    return tool_beside_layer();
+    return given ? tool_given(given) : tool_beside_layer();
 }
 
 /* ---- how it is started ---- */
 
 /* Copies the variables that the tool itself needs. The variables that a build needs are in the
- * request for that build. */
+ * request for that build. Returns NULL if there is no memory. */
 static char **copy_environment(void)
 {
     static const char *const names[] = {
@@ -151,9 +169,13 @@ static char **copy_environment(void)
     for (size_t i = 0; copied && i < count; i++) {
         const char *value = getenv(names[i]);
         kilni_text setting = {0};
-        if (value && kilni_text_printf(&setting, "%s=%s", names[i], value) == KILN_OK) {
-            copied[used++] = setting.bytes;
+        if (!value) {
+            continue;
         }
+        if (kilni_text_printf(&setting, "%s=%s", names[i], value) != KILN_OK) {
+            return NULL; /* A helper that lacks a setting might store what nobody wants. */
+        }
+        copied[used++] = setting.bytes;
     }
     return copied;
 }

@@ -109,6 +109,13 @@ static int gets_orphans(void)
            (prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper, 0, 0, 0) == 0 && is_subreaper);
 }
 
+/* A program that has put aside the rights of root, or of a set-user-ID program, can take them back,
+ * and so could what it executes. */
+static int has_other_rights(void)
+{
+    return getuid() != geteuid() || getgid() != getegid();
+}
+
 static void clone_and_reap(spawn_call *call, char *stack_end)
 {
     /* The children use this thread's memory. So they must not act on a cancellation of this thread,
@@ -127,7 +134,7 @@ static void clone_and_reap(spawn_call *call, char *stack_end)
 
 int spawn_detached(const char *path, char *const *arguments, char *const *environment)
 {
-    if (gets_orphans()) {
+    if (gets_orphans() || has_other_rights()) {
         return 0;
     }
     char *stacks = mmap(NULL, 2 * STACK_SIZE, PROT_READ | PROT_WRITE,

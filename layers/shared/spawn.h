@@ -11,5 +11,6 @@
  *
  * @path, @arguments, @environment  used only during the call
  * Returns 1 if the program was started; otherwise 0. Starts nothing if this process adopts orphans,
- * since the program would become the application's child. */
+ * since the program would become the application's child, or if its real user or group is not the
+ * effective one, since the program would get the rights of both. */
 int spawn_detached(const char *path, char *const *arguments, char *const *environment);
