@@ -162,7 +162,7 @@ class Replay(ReplayCase):
         self.assertIn("may load code", entry["why"])
 
     def test_a_wrong_command_line(self):
-        for arguments in (["--jobs", "0"], ["--arch", "gfx90"], ["--budget", "-1"],
+        for arguments in (["--jobs", "0"], ["--arch", "x90"], ["--hiprtc", "/nowhere"], ["--budget", "-1"],
                           ["--nvrtc", "/nowhere"], ["--from", "pack:x"], ["--serve", "1"]):
             result = subprocess.run([ARGUMENTS.kiln, "replay", *arguments], env=self.environment,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

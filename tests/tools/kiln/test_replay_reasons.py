@@ -43,7 +43,7 @@ class ReasonsTest(unittest.TestCase):
         self.assert_reason("a link of nvJitLink", "nvjitlink.version=13.0", "input=x")
         self.assert_reason("only Triton can build it again", "door=Triton", "key=x",
                            options=["explanation=x"])
-        self.assert_reason("not made by OpenCL or NVRTC", "something=else")
+        self.assert_reason("not made by OpenCL, NVRTC or HIPRTC", "something=else")
 
     def test_what_is_no_build(self):
         self.put("nvjitlink.version=13.0", "nvjitlink.step=accepted")
@@ -55,6 +55,10 @@ class ReasonsTest(unittest.TestCase):
                       ["env.CL_CONFIG_REPLACE_IR=x"], ["options=-fplugin=x"],
                       ["env.PTXAS_OPTIONS=-Xclang"]):
             self.assert_reason("may load code|it was built with", *OPENCL, "source=x", *parts)
+        for compiler in "nvrtc", "hiprtc":
+            for part in "option=-fplugin=x", "option=-mllvm", "env.COMPILER_PATH=x":
+                self.assert_reason("may load code|it was built with", compiler + ".version=9.0",
+                                   "source=x", part)
 
     def test_a_link_of_something_unknown(self):
         self.assert_reason("an input of the link is unknown", *OPENCL, "step=link", "input=x")

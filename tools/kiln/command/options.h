@@ -16,7 +16,7 @@ typedef struct option_spec {
     const char **text;
 } option_spec;
 
-#define OPTIONS_MAX 16
+#define OPTIONS_MAX 20
 
 typedef struct command_line {
     /* What the subcommand accepts. */

@@ -7,6 +7,14 @@
 
 #include "recipe.h"
 
+/* With what is built. Texts may be NULL. */
+typedef struct build_terms {
+    const char *nvrtc,
+        *hiprtc;              /* the files of these libraries; NULL: those that the loader finds */
+    const char *architecture; /* such as "90" or "gfx90a", for the compilers of its vendor; NULL:
+                                 that of the entry */
+} build_terms;
+
 /* Exit codes of the process. These numbers are unusual because compilers and their libraries also
  * call exit. Before the process ends with one of the last two, it prints the compiler's log, or the
  * reason, to stdout. */
@@ -17,8 +25,7 @@ build_end build_impossible(const char *format, ...) __attribute__((format(printf
 
 build_end build_opencl(const recipe *of);
 
-/* @library       the file of a libnvrtc; NULL: the one that the loader finds
- * @architecture  for which to compile, such as "90"; NULL: that of the entry
- * @folder        an absolute path: where a program is whose name had a folder */
-build_end build_nvrtc(const recipe *of, const char *library, const char *architecture,
-                      const char *folder);
+/* Compiles with NVRTC or HIPRTC.
+ *
+ * @folder  an absolute path: where a program is whose name had a folder */
+build_end build_nvrtc(const recipe *of, const build_terms *terms, const char *folder);

@@ -11,7 +11,7 @@
 
 typedef void *nvrtc_program;
 
-/* The functions of a libnvrtc. */
+/* The functions of a compiler. */
 typedef struct nvrtc_functions {
     int (*create)(nvrtc_program *, const char *source, const char *name, int header_count,
                   const char *const *headers, const char *const *header_names);
@@ -54,28 +54,52 @@ static void text_list_free(text_list *list)
 
 #define owned_texts __attribute__((cleanup(text_list_free))) text_list
 
-static bool load(const char *library, nvrtc_functions *ret_functions)
+/* NVRTC and HIPRTC, whose functions differ only in their names. */
+typedef struct compiler {
+    const char *name;
+    const char *prefix;       /* of the functions' names */
+    const char *libraries[5]; /* for the loader, ended by NULL */
+} compiler;
+
+static const compiler nvrtc = {
+    "NVRTC",
+    "nvrtc",
+    {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", NULL}};
+static const compiler hiprtc = {
+    "HIPRTC", "hiprtc", {"libhiprtc.so", "libamdhip64.so", "libamdhip64.so.5", NULL}};
+
+static void *open_library(const compiler *of, const char *file)
 {
-    static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
-                                        "libnvrtc.so.11.2"};
-    void *handle = library == NULL ? NULL : dlopen(library, RTLD_NOW);
-    for (size_t i = 0; library == NULL && handle == NULL && i < sizeof names / sizeof names[0];
-         i++) {
-        handle = dlopen(names[i], RTLD_NOW);
+    void *handle = file == NULL ? NULL : dlopen(file, RTLD_NOW);
+    for (size_t i = 0; file == NULL && handle == NULL && of->libraries[i] != NULL; i++) {
+        handle = dlopen(of->libraries[i], RTLD_NOW);
     }
-    if (handle == NULL) {
-        build_impossible("NVRTC can't be loaded: %s", dlerror());
+    return handle;
+}
+
+static void *find(const compiler *of, void *library, const char *function)
+{
+    owned char *name = text_of("%s%s", of->prefix, function);
+    return dlsym(library, name);
+}
+
+/* @file  of the library; NULL: the one that the loader finds */
+static bool load(const compiler *of, const char *file, nvrtc_functions *ret_functions)
+{
+    void *library = open_library(of, file);
+    if (library == NULL) {
+        build_impossible("%s can't be loaded: %s", of->name, dlerror());
         return false;
     }
     nvrtc_functions found;
-#define FIND(member, name) (*(void **)&found.member = dlsym(handle, name)) != NULL
-    const bool is_complete =
-        FIND(create, "nvrtcCreateProgram") && FIND(add_expression, "nvrtcAddNameExpression") &&
-        FIND(compile, "nvrtcCompileProgram") && FIND(log_size, "nvrtcGetProgramLogSize") &&
-        FIND(log, "nvrtcGetProgramLog");
+#define FIND(member, name) (*(void **)&found.member = find(of, library, name)) != NULL
+    const bool is_complete = FIND(create, "CreateProgram") &&
+                             FIND(add_expression, "AddNameExpression") &&
+                             FIND(compile, "CompileProgram") &&
+                             FIND(log_size, "GetProgramLogSize") && FIND(log, "GetProgramLog");
 #undef FIND
     if (!is_complete) {
-        build_impossible("%s is not NVRTC", library);
+        build_impossible("%s is not %s", file == NULL ? "what the loader finds" : file, of->name);
         return false;
     }
     *ret_functions = found;
@@ -86,14 +110,9 @@ static void replace_architecture(text_list *options, const char *architecture)
 {
     bool is_value = false;
     for (size_t i = 0; i < options->count; i++) {
-        char *option = options->items[i];
-        size_t length = 0;
-        const size_t at = architecture_find(option, is_value, &length);
+        owned char *option = options->items[i];
+        options->items[i] = architecture_replaced(option, is_value, architecture);
         is_value = architecture_expects_value(option);
-        if (at > 0) {
-            options->items[i] = text_of("%.*s%s", (int)at, option, architecture);
-            free(option);
-        }
     }
 }
 
@@ -110,7 +129,7 @@ static char *name_of_program(const kiln_key *key, const char *folder)
                                                           : text_of("%s/%s", folder, name);
 }
 
-static int create(const nvrtc_functions *nvrtc, const kiln_key *key, const char *folder,
+static int create(const nvrtc_functions *functions, const kiln_key *key, const char *folder,
                   nvrtc_program *ret_program)
 {
     owned char *source = recipe_text(key, "source");
@@ -120,44 +139,44 @@ static int create(const nvrtc_functions *nvrtc, const kiln_key *key, const char 
     if (headers.count != names.count) {
         return -1;
     }
-    int error = nvrtc->create(ret_program, source, name, (int)headers.count,
-                              (const char *const *)headers.items, (const char *const *)names.items);
+    int error =
+        functions->create(ret_program, source, name, (int)headers.count,
+                          (const char *const *)headers.items, (const char *const *)names.items);
     for (size_t i = 0; error == 0 && i < expressions.count; i++) {
-        error = nvrtc->add_expression(*ret_program, expressions.items[i]);
+        error = functions->add_expression(*ret_program, expressions.items[i]);
     }
     return error;
 }
 
-static void print_log(const nvrtc_functions *nvrtc, nvrtc_program program)
+static void print_log(const nvrtc_functions *functions, nvrtc_program program)
 {
     size_t size = 0;
-    if (nvrtc->log_size(program, &size) == 0 && size > 0) {
+    if (functions->log_size(program, &size) == 0 && size > 0) {
         owned char *log = must(calloc(1, size + 1));
-        nvrtc->log(program, log);
+        functions->log(program, log);
         fputs(log, stdout);
     }
 }
 
-build_end build_nvrtc(const recipe *of, const char *library, const char *architecture,
-                      const char *folder)
+build_end build_nvrtc(const recipe *of, const build_terms *terms, const char *folder)
 {
-    nvrtc_functions nvrtc;
+    const bool is_of_amd = of->kind == RECIPE_HIPRTC;
+    const compiler *with = is_of_amd ? &hiprtc : &nvrtc;
+    nvrtc_functions functions;
     nvrtc_program program = NULL;
-    if (!load(library, &nvrtc)) {
+    if (!load(with, is_of_amd ? terms->hiprtc : terms->nvrtc, &functions)) {
         return BUILD_IMPOSSIBLE;
     }
     owned_texts options = texts_of(of->key, "option");
-    if (architecture != NULL) {
-        replace_architecture(&options, architecture);
-    }
-    int error = create(&nvrtc, of->key, folder, &program);
+    replace_architecture(&options, terms->architecture);
+    int error = create(&functions, of->key, folder, &program);
     if (error != 0) {
-        return build_impossible("NVRTC creates no program: error %d", error);
+        return build_impossible("%s creates no program: error %d", with->name, error);
     }
-    error = nvrtc.compile(program, (int)options.count, (const char *const *)options.items);
+    error = functions.compile(program, (int)options.count, (const char *const *)options.items);
     if (error != 0) {
-        printf("NVRTC answered %d\n", error);
-        print_log(&nvrtc, program);
+        printf("%s answered %d\n", with->name, error);
+        print_log(&functions, program);
     }
     return error == 0 ? BUILD_DONE : BUILD_FAILED;
 }

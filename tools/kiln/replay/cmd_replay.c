@@ -26,9 +26,9 @@
 #include "worker.h"
 
 static const char usage[] =
-    "Usage: kiln replay [--dir DIR] [--from STORE] [--to STORE] [--nvrtc FILE] [--arch NUMBER]\n"
-    "                   [--jobs N] [--budget TIME] [--key-file FILE] [--json] [FILTERS]\n"
-    "                   [DIGEST-PREFIX...]\n"
+    "Usage: kiln replay [--dir DIR] [--from STORE] [--to STORE] [--nvrtc FILE] [--hiprtc FILE]\n"
+    "                   [--arch NAME] [--jobs N] [--budget TIME] [--key-file FILE] [--json]\n"
+    "                   [FILTERS] [DIGEST-PREFIX...]\n"
     "\n"
     "Repeats the builds of stored entries with the compilers that this machine has now, and "
     "stores\n"
@@ -41,7 +41,10 @@ static const char usage[] =
     "  --from STORE     the entries whose builds are repeated; default: those of the cache\n"
     "  --to STORE       where results are stored; a directory, or a chain that begins with one\n"
     "  --nvrtc FILE     the libnvrtc that compiles what NVRTC has compiled\n"
-    "  --arch NUMBER    compile with NVRTC for this architecture, such as sm_90\n"
+    "  --hiprtc FILE    the libamdhip64 or libhiprtc that compiles what HIPRTC has compiled\n"
+    "  --arch NAME      compile with NVRTC for this architecture, such as sm_90, or with HIPRTC "
+    "for\n"
+    "                   this one, such as gfx90a\n"
     "  --jobs N         how many builds run at a time; default: one for each processor\n"
     "  --budget TIME    stop after a number of seconds, or a number with a suffix d, h, m or s\n"
     "  --key-file FILE  the file with the signing key\n"
@@ -146,24 +149,25 @@ static unsigned read_jobs(const char *command, const char *text)
     return (unsigned)jobs;
 }
 
-/* Returns the number in "sm_90" or "90"; the caller frees it. */
+/* Returns the number in "sm_90" or "90", or the text "gfx90a"; the caller frees it. */
 static char *read_architecture(const char *command, const char *text)
 {
     if (text == NULL) {
         return NULL;
     }
     const char *number = strncmp(text, "sm_", strlen("sm_")) == 0 ? text + strlen("sm_") : text;
-    if (!architecture_is_number(number)) {
-        options_wrong(command, "--arch expects an architecture such as sm_90, not '%s'", text);
+    if (!architecture_is(number)) {
+        options_wrong(command, "--arch expects an architecture such as sm_90 or gfx90a, not '%s'",
+                      text);
     }
     return must(strdup(number));
 }
 
-static char *read_library(const char *command, const char *path)
+static char *read_library(const char *command, const char *option, const char *path)
 {
     char *absolute = path == NULL ? NULL : absolute_path(path);
     if (absolute != NULL && access(absolute, R_OK) != 0) {
-        options_wrong(command, "--nvrtc expects a file: '%s' can't be read", path);
+        options_wrong(command, "--%s expects a file: '%s' can't be read", option, path);
     }
     return absolute;
 }
@@ -210,7 +214,8 @@ static int replay(const cache_directory *from, const cache_directory *to, pool_t
     terms->to = to->store;
     terms->cache = folder;
     terms->included_beside = from_folder;
-    const kiln_status status = work_list_read(from->store, filter, terms->architecture, &list);
+    const kiln_status status =
+        work_list_read(from->store, filter, terms->build.architecture, &list);
     report.unreadable = list.unreadable;
     if (ahead != NULL) {
         last_run_put_first(from->store, ahead, &list);
@@ -254,16 +259,18 @@ static int open_and_replay(const char *from_location, const char *to_location, p
 
 int cmd_replay(int argc, char **argv)
 {
-    const char *from = NULL, *to = NULL, *library = NULL, *architecture = NULL, *jobs = NULL,
-               *budget = NULL, *parent = NULL, *ahead = NULL;
+    const char *from = NULL, *to = NULL, *jobs = NULL, *budget = NULL, *parent = NULL,
+               *ahead = NULL;
+    build_terms build = {0};
     entry_filter filter = {0};
     command_line line = {
         .usage = usage,
         .options = {{.name = "from", .text = &from},
                     {.name = "to", .text = &to},
                     ENTRY_FILTER_OPTIONS(filter),
-                    {.name = "nvrtc", .text = &library},
-                    {.name = "arch", .text = &architecture},
+                    {.name = "nvrtc", .text = &build.nvrtc},
+                    {.name = "hiprtc", .text = &build.hiprtc},
+                    {.name = "arch", .text = &build.architecture},
                     {.name = "jobs", .text = &jobs},
                     {.name = "budget", .text = &budget},
                     /* internal: a program that has started after an upgrade */
@@ -275,8 +282,7 @@ int cmd_replay(int argc, char **argv)
     low_priority_set();
     if (parent != NULL) {
         return worker_run(&(worker_terms){.parent = parent,
-                                          .library = library,
-                                          .architecture = architecture,
+                                          .build = build,
                                           .included_beside = from,
                                           .cache = to,
                                           .sandboxed = jobs != NULL});
@@ -284,10 +290,10 @@ int cmd_replay(int argc, char **argv)
     if (from != NULL && strncmp(from, "pack:", strlen("pack:")) == 0) {
         options_wrong(argv[0], "unpack the pack first: 'kiln unpack' says who is trusted");
     }
-    owned char *library_path = read_library(argv[0], library);
-    owned char *number = read_architecture(argv[0], architecture);
-    pool_terms terms = {.library = library_path,
-                        .architecture = number,
+    owned char *nvrtc = read_library(argv[0], "nvrtc", build.nvrtc);
+    owned char *hiprtc = read_library(argv[0], "hiprtc", build.hiprtc);
+    owned char *architecture = read_architecture(argv[0], build.architecture);
+    pool_terms terms = {.build = {.nvrtc = nvrtc, .hiprtc = hiprtc, .architecture = architecture},
                         .jobs = read_jobs(argv[0], jobs),
                         .budget_ns = options_budget_s(argv[0], budget) * UINT64_C(1000000000)};
     entry_filter_read(&filter, argv[0], line.operands);

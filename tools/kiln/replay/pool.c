@@ -182,15 +182,12 @@ static int spawn(const pool *p, int entry_file, pool_worker *w)
 {
     owned char *parent = text_of("%ld", (long)getpid());
     const pool_terms *terms = p->terms;
-    char name[] = "kiln", command[] = "replay", serve[] = "--serve", nvrtc[] = "--nvrtc",
-         arch[] = "--arch", to[] = "--to", from[] = "--from", jobs[] = "--jobs", sandboxed[] = "1";
-    char *arguments[16] = {name, command, serve, parent};
+    const char *arguments[20] = {"kiln", "replay", "--serve", parent};
     size_t count = 4;
-    char *const given[][2] = {{nvrtc, terms->library},
-                              {arch, terms->architecture},
-                              {to, terms->cache},
-                              {from, terms->included_beside},
-                              {jobs, p->sandboxed ? sandboxed : NULL}};
+    const char *const given[][2] = {
+        {"--nvrtc", terms->build.nvrtc},       {"--hiprtc", terms->build.hiprtc},
+        {"--arch", terms->build.architecture}, {"--to", terms->cache},
+        {"--from", terms->included_beside},    {"--jobs", p->sandboxed ? "1" : NULL}};
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         if (given[i][1] != NULL) {
             arguments[count++] = given[i][0];
@@ -202,8 +199,8 @@ static int spawn(const pool *p, int entry_file, pool_worker *w)
     must_succeed(posix_spawn_file_actions_adddup2(&actions, entry_file, STDIN_FILENO));
     must_succeed(posix_spawn_file_actions_adddup2(&actions, w->report_file, STDOUT_FILENO));
     must_succeed(posix_spawn_file_actions_adddup2(&actions, w->entry_file, WORKER_ENTRY_FILE));
-    const int error =
-        posix_spawn(&w->process, "/proc/self/exe", &actions, NULL, arguments, environ);
+    const int error = posix_spawn(&w->process, "/proc/self/exe", &actions, NULL,
+                                  (char *const *)(uintptr_t)arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }

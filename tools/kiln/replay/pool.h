@@ -10,14 +10,14 @@
 
 #include <kiln/store.h>
 
+#include "build.h"
 #include "work_list.h"
 
 typedef struct pool_terms {
     kiln_store *from, *to;
     char *cache;           /* the folder of the first store of @to; NULL: it has none */
     char *included_beside; /* the folder of the first store of @from; NULL: it has none */
-    char *library;         /* a libnvrtc, or NULL */
-    char *architecture;    /* or NULL */
+    build_terms build;
     unsigned jobs;
     uint64_t budget_ns; /* after this time, builds that have not ended are stopped; 0: no limit */
 } pool_terms;

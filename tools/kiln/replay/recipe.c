@@ -42,7 +42,8 @@ static bool begins_with(const char *text, const char *prefix)
 
 bool recipe_is_input(const char *part_name)
 {
-    static const char *const identities[] = {"platform.", "device.", "driver.", "libm.", "nvrtc."};
+    static const char *const identities[] = {"platform.", "device.", "driver.",
+                                             "libm.",     "nvrtc.",  "hiprtc."};
     for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++) {
         if (begins_with(part_name, identities[i])) {
             return false;
@@ -155,7 +156,7 @@ static char *reason_for_others(const kiln_key *key)
     }
     owned char *framework = recipe_text(key, "door");
     return framework == NULL
-               ? text_of("it was not made by OpenCL or NVRTC")
+               ? text_of("it was not made by OpenCL, NVRTC or HIPRTC")
                : text_of("only %s can build it again: the entry has neither source nor IR",
                          framework);
 }
@@ -165,6 +166,8 @@ static char *find_kind(recipe *of)
     owned char *step = recipe_text(of->key, "step");
     if (has(of->key, "nvrtc.version") && has(of->key, "source")) {
         of->kind = RECIPE_NVRTC;
+    } else if (has(of->key, "hiprtc.version") && has(of->key, "source")) {
+        of->kind = RECIPE_HIPRTC;
     } else if (has(of->key, "platform.name") && step != NULL && strcmp(step, "link") == 0) {
         of->kind = RECIPE_OPENCL_LINK;
     } else if (has(of->key, "platform.name") && (has(of->key, "source") || has(of->key, "il"))) {

@@ -9,7 +9,12 @@
 
 #include <kiln/entry.h>
 
-typedef enum recipe_kind { RECIPE_OPENCL, RECIPE_OPENCL_LINK, RECIPE_NVRTC } recipe_kind;
+typedef enum recipe_kind {
+    RECIPE_OPENCL,
+    RECIPE_OPENCL_LINK,
+    RECIPE_NVRTC,
+    RECIPE_HIPRTC
+} recipe_kind;
 
 typedef struct recipe {
     recipe_kind kind;
@@ -39,8 +44,8 @@ char *recipe_text(const kiln_key *key, const char *name);
  * compiler and the device. */
 bool recipe_is_input(const char *part_name);
 
-/* Returns whether a key of a repeated build has the inputs of the entry's key. Architectures of
- * NVRTC's options are not compared. */
+/* Returns whether a key of a repeated build has the inputs of the entry's key. The architectures
+ * in the options of NVRTC and HIPRTC are not compared. */
 bool recipe_has_same_inputs(const kiln_key *entry, const kiln_key *repeated);
 
 /* Returns whether both builds fold constants with the math functions of libraries of the same

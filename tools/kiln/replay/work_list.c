@@ -31,11 +31,7 @@ static void add_option(kiln_key_builder *builder, const kiln_key_part *part,
                        const char *architecture, bool *is_value)
 {
     owned char *option = text_of("%.*s", (int)part->size, (const char *)part->bytes);
-    size_t length = 0;
-    const size_t at = architecture_find(option, *is_value, &length);
-    owned char *replaced = at > 0 && architecture != NULL
-                               ? text_of("%.*s%s", (int)at, option, architecture)
-                               : must(strdup(option));
+    owned char *replaced = architecture_replaced(option, *is_value, architecture);
     must_succeed(kiln_key_builder_add_text(builder, "option", replaced));
     *is_value = architecture_expects_value(option);
 }

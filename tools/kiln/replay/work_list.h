@@ -27,8 +27,8 @@ typedef struct work_list {
 
 /* Finds the selected entries. If several are of the same build, takes the one that was used last.
  *
- * @architecture  for which NVRTC will compile, whatever the entries' architectures are; NULL: those
- *                of the entries */
+ * @architecture  for which the compilers of its vendor will compile, whatever the entries'
+ *                architectures are; NULL: those of the entries */
 kiln_status work_list_read(kiln_store *store, entry_filter *filter, const char *architecture,
                            work_list *ret_list);
 

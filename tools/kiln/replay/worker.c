@@ -54,6 +54,11 @@ typedef struct worker {
     bool is_in_own_folder; /* the working directory was the program's folder */
 } worker;
 
+static bool is_of_opencl(const worker *w)
+{
+    return w->of.kind == RECIPE_OPENCL || w->of.kind == RECIPE_OPENCL_LINK;
+}
+
 /* ---- reports ---- */
 
 static int report(const char *result, const char *why, const char *log)
@@ -143,6 +148,13 @@ static void show_drivers(worker *w, const char *vendors)
     globfree(&found);
 }
 
+static void show_compiler(worker *w, const char *library)
+{
+    if (library != NULL) {
+        show_folder_of(w, library);
+    }
+}
+
 static void show_libraries(worker *w)
 {
     const char *vendors = getenv("OCL_ICD_VENDORS");
@@ -156,9 +168,8 @@ static void show_libraries(worker *w)
     show_list(w, vendors, true);
     show_list(w, getenv("OCL_ICD_FILENAMES"), false);
     show_drivers(w, vendors == NULL ? "/etc/OpenCL/vendors" : vendors);
-    if (w->terms->library != NULL) {
-        show_folder_of(w, w->terms->library);
-    }
+    show_compiler(w, w->terms->build.nvrtc);
+    show_compiler(w, w->terms->build.hiprtc);
     w->library_count = w->visible_count;
 }
 
@@ -276,10 +287,10 @@ static kiln_store *open_included(const worker *w)
 static char *reason_against_files(worker *w)
 {
     reads_check check = {.w = w, .included = open_included(w)};
-    if (w->of.kind == RECIPE_NVRTC) {
-        kiln_nvrtc_each_read(w->of.entry, 0, check_read, &check);
-    } else {
+    if (is_of_opencl(w)) {
         kiln_opencl_each_read(w->of.entry, 0, check_read, &check);
+    } else {
+        kiln_nvrtc_each_read(w->of.entry, 0, check_read, &check);
     }
     kiln_store_close(&check.included);
     return check.why;
@@ -412,10 +423,9 @@ static _Noreturn void build(const worker *w)
         _exit(EXIT_IO);
     }
     set_environment(w);
-    const build_end end =
-        w->of.kind == RECIPE_NVRTC
-            ? build_nvrtc(&w->of, w->terms->library, w->terms->architecture, w->program_folder)
-            : build_opencl(&w->of);
+    const build_end end = is_of_opencl(w)
+                              ? build_opencl(&w->of)
+                              : build_nvrtc(&w->of, &w->terms->build, w->program_folder);
     /* The layer writes the result to the store when the process exits. A driver's exit handlers
      * might crash, so the end is also the name of a file. */
     if (end == BUILD_DONE) {

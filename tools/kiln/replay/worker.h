@@ -7,14 +7,15 @@
 
 #include <stdbool.h>
 
+#include "build.h"
+
 /* Descriptors that the process is started with: the report, a line of JSON with "result" and
  * perhaps "why" and "log", goes to standard output; the new entry, if there is one, to this one. */
 #define WORKER_ENTRY_FILE 3
 
 typedef struct worker_terms {
-    const char *parent;       /* the id of the process that started this one, which ends with it */
-    const char *library;      /* a libnvrtc; NULL: the one that the loader finds */
-    const char *architecture; /* such as "90"; NULL: that of the entry */
+    const char *parent; /* the id of the process that started this one, which ends with it */
+    build_terms build;
     const char *included_beside; /* the folder of a store beside which the contents of included
                                     files are kept; NULL: none */
     const char *cache; /* the folder of a store that may have the result already; NULL: none */
