@@ -7,6 +7,7 @@ stores.
 
 docs/triton.md describes it. `kiln run` calls install() when a program imports triton."""
 
+import contextlib
 import functools
 import os
 import struct
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 
+import kiln
 from kiln import _door, _doors
 
 # Triton's key contains the variables that Triton knows to change results. To be safe, Kiln's key
@@ -28,6 +30,9 @@ _C_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC
 
 # A file that has changed less than this long ago may change again without a different time.
 _SETTLED_NS = 2 * 10**9
+
+# How many bytes of a file are hashed at a time: they stay in the processor's cache.
+_PIECE = 1 << 18
 
 # .builders: the requests that this thread builds, during a compilation; .arguments: those of the
 # compilation; .extension: what decides the C extension that it builds.
@@ -156,43 +161,61 @@ def _extension_parts(arguments):
 
 # ---- facts about files that are expensive to find out ----
 
-def _identity(paths):
-    """Returns a text that changes if one of the files changes, and when the last one did. Opening a
-    file makes a network file system ask its server. None: a file cannot be read, or
-    nothing says when it changed."""
-    lines = []
-    latest_ns = 0
+def _content(file):
+    """Returns the digest of what an open file contains."""
+    buffer = memoryview(bytearray(_PIECE))
+    pieces = []
+    while size := file.readinto(buffer):
+        pieces.append(("piece", kiln.Key([("bytes", buffer[:size])]).digest))
+    return kiln.Key(pieces).digest if pieces else "empty"
+
+
+def _stamps(paths):
+    """Returns what the system says about files: it changes if one of them changes. Opening a file
+    makes a network file system ask its server. Raises OSError."""
+    stamps = []
     for path in paths:
-        try:
-            with open(path, "rb", buffering=0) as file:
-                status = os.fstat(file.fileno())
-        except OSError:
-            return None, 0
+        with open(path, "rb", buffering=0) as file:
+            facts = os.fstat(file.fileno())
+        stamps.append((path, facts.st_size, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns))
+    return stamps
+
+
+def _identity(stamps):
+    """Returns a text that is different for files that are different. Raises OSError."""
+    lines = []
+    for path, size, inode, modified_ns, changed_ns in stamps:
         # The kernel sets the time of the last change itself: no program can set it. An image that
-        # is mounted, such as one of squashfs, may have any time there, but in whole seconds.
-        if status.st_ctime_ns % 10**9 == 0:
-            return None, 0
-        lines.append("%s %d %d %d %d" % (os.path.basename(path), status.st_size, status.st_ino,
-                                         status.st_mtime_ns, status.st_ctime_ns))
-        latest_ns = max(latest_ns, status.st_mtime_ns, status.st_ctime_ns)
-    return "\n".join(lines), latest_ns
+        # is mounted, such as one of squashfs, may have any time there, but in whole seconds: two
+        # images, one after the other, may have different files with equal stamps.
+        if changed_ns % 10**9 != 0:
+            line = "%d %d %d" % (inode, modified_ns, changed_ns)
+        else:
+            with open(path, "rb", buffering=0) as file:
+                line = _content(file)
+        lines.append("%s %d %s" % (os.path.basename(path), size, line))
+    return "\n".join(lines)
 
 
 def _fact(what, paths, find_out):
     """Returns a text that files decide, from the store if they have not changed since it was put
     there."""
-    identity, latest_ns = _identity(paths)
-    if identity is None:
+    start_ns = time.time_ns()
+    try:
+        stamps = _stamps(paths)
+        key = door.key([("what", what), ("files", _identity(stamps))])
+    except OSError:
         return find_out()
-    key = door.key([("what", what), ("files", identity)])
     entry = door.find(key)
     if entry is not None:
         return str(entry.payload, "utf-8")
-    start_ns = time.time_ns()
+    build_start_ns = time.time_ns()
     text = find_out()
-    if latest_ns < start_ns - _SETTLED_NS and _identity(paths)[0] == identity:
-        door.publish(key, text.encode(), name=what, device="Triton",
-                     build_ns=max(0, time.time_ns() - start_ns))
+    build_ns = max(0, time.time_ns() - build_start_ns)
+    settled = all(max(stamp[-2:]) < start_ns - _SETTLED_NS for stamp in stamps)
+    with contextlib.suppress(OSError):
+        if settled and _stamps(paths) == stamps:
+            door.publish(key, text.encode(), name=what, device="Triton", build_ns=build_ns)
     return text
 
 

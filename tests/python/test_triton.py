@@ -375,6 +375,45 @@ print(fact("missing"))
 """)
         self.assertEqual(printed, "new again\nsettled settled\nchanged changed\nmissing\n")
 
+    def image(self, content):
+        """Returns an image of a file system with a file. All images have equal times, in seconds."""
+        image = os.path.join(self.scratch, "image-" + content)
+        with open(image, "wb") as file:
+            file.truncate(1 << 20)
+        self.run_command("mke2fs", "-q", "-F", "-t", "ext2", "-I", "128", image)
+        source = os.path.join(self.scratch, "source")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(content)
+        self.run_command("debugfs", "-w", "-R", f"write {source} file", image)
+        for field in ("atime", "ctime", "mtime"):
+            self.run_command("debugfs", "-w", "-R", f"set_inode_field file {field} @1700000000",
+                             image)
+        return image
+
+    def test_a_fact_about_files_whose_times_an_image_sets(self):
+        self.new_folder()
+        folder = os.path.join(self.scratch, "mounted")
+        os.makedirs(folder)
+        mounted = ("unshare", "--mount", "sh", "-c", 'mount -o loop,ro "$1" "$2" && shift 2 && "$@"',
+                   "sh")
+        try:
+            self.run_command(*mounted, self.image("1"), folder, "true")
+        except (AssertionError, OSError):
+            self.skipTest("cannot mount images")
+        text = USE + f"""
+import os
+path = os.path.join({folder!r}, "file")
+status = os.stat(path)
+assert status.st_ctime_ns == 1700000000 * 10**9, status
+with open(path) as file:
+    print(kiln.triton._fact("test", [path], file.read), status.st_ino, status.st_size)
+print(kiln.triton._fact("test", [path], lambda: "not asked"))
+"""
+        for content in ("1", "2"):
+            result = self.run_command(*mounted, self.image(content), folder, TOOL, "run", "--",
+                                      PYTHON, "-c", text)
+            self.assertEqual(result.stdout.decode(), f"{content} 12 1\n{content}\n")
+
 
 def builds_extensions():
     """Returns whether Triton builds C extensions without a driver: from 3.4 on."""
