@@ -141,12 +141,14 @@ class Door:
     def _trace(self, outcome, key, load_ns, build_ns):
         """Writes the line of a request to the file that KILN_TRACE names, as the layers do."""
         target = os.environ.get("KILN_TRACE", "")
+        if not target:
+            return
         line = "kiln[%d] %s key=%s door=%s load=%.3fms build=%.3fms wait=0.000ms\n" % (
             os.getpid(), outcome, key.digest, self.name, load_ns / 1e6, build_ns / 1e6)
         with contextlib.suppress(OSError):
             if target == "-":
                 os.write(2, line.encode())
-            elif target:
+            else:
                 file = os.open(target, _TRACE_FLAGS, 0o600)
                 try:
                     os.write(file, line.encode())

@@ -107,34 +107,59 @@ def _folder():
     return os.path.dirname(os.path.abspath(triton.__file__))
 
 
-@functools.lru_cache(maxsize=64)
-def _scanned(text):
-    """Returns the digest of a text, and the names of the headers that it includes. Each launcher
-    includes CUDA's headers, which have a million characters."""
-    import hashlib
+def _stamp(file):
+    """Returns what the system says about an open file: it changes if the file changes. Opening a
+    file makes a network file system ask its server."""
+    facts = os.fstat(file.fileno())
+    return facts.st_size, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns
+
+
+def _has_settled(stamp, now_ns):
+    """Returns whether the stamp of a file will change if the file changes now."""
+    return max(stamp[2:]) < now_ns - _SETTLED_NS
+
+
+def _included(text):
+    """Returns the names of the headers that a text includes, or only mentions in a comment."""
     import re
 
-    names = re.findall(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)', text, re.M)
-    return hashlib.sha256(text).hexdigest(), names
+    return re.findall(rb'#[ \t]*include[ \t]*[<"]([^>"\n]+)', text)
+
+
+# The headers that this process has read: path -> stamp, digest, the names of included headers. Each
+# launcher includes CUDA's header, which has a million characters.
+_known_headers = {}
+
+
+def _header(path):
+    """Returns what _known_headers has of a header. Raises OSError."""
+    import hashlib
+
+    start_ns = time.time_ns()
+    with open(path, "rb") as file:
+        stamp = _stamp(file)
+        known = _known_headers.get(path)
+        if known is None or known[0] != stamp:
+            text = file.read()
+            known = stamp, hashlib.sha256(text).hexdigest(), _included(text)
+            if _has_settled(stamp, start_ns):
+                _known_headers[path] = known
+    return known
 
 
 def _headers(source, folders):
     """Returns the digests of the headers that a source includes from these folders, and so on."""
     digests = {}
-    sources = [source]
-    while sources:
-        for name in _scanned(sources.pop())[1]:
-            if name in digests:
+    names = _included(source)
+    while names:
+        name = names.pop()
+        for folder in folders if name not in digests else ():
+            try:
+                _, digests[name], included = _header(os.path.join(os.fsencode(folder), name))
+            except OSError:
                 continue
-            for folder in folders:
-                try:
-                    with open(os.path.join(os.fsencode(folder), name), "rb") as file:
-                        text = file.read()
-                except OSError:
-                    continue
-                digests[name] = _scanned(text)[0]
-                sources.append(text)
-                break
+            names += included
+            break
     return repr(sorted(digests.items()))
 
 
@@ -171,20 +196,18 @@ def _content(file):
 
 
 def _stamps(paths):
-    """Returns what the system says about files: it changes if one of them changes. Opening a file
-    makes a network file system ask its server. Raises OSError."""
+    """Returns the paths and stamps of files. Raises OSError."""
     stamps = []
     for path in paths:
         with open(path, "rb", buffering=0) as file:
-            facts = os.fstat(file.fileno())
-        stamps.append((path, facts.st_size, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns))
+            stamps.append((path, _stamp(file)))
     return stamps
 
 
 def _identity(stamps):
     """Returns a text that is different for files that are different. Raises OSError."""
     lines = []
-    for path, size, inode, modified_ns, changed_ns in stamps:
+    for path, (size, inode, modified_ns, changed_ns) in stamps:
         # The kernel sets the time of the last change itself: no program can set it. An image that
         # is mounted, such as one of squashfs, may have any time there, but in whole seconds: two
         # images, one after the other, may have different files with equal stamps.
@@ -212,9 +235,8 @@ def _fact(what, paths, find_out):
     build_start_ns = time.time_ns()
     text = find_out()
     build_ns = max(0, time.time_ns() - build_start_ns)
-    settled = all(max(stamp[-2:]) < start_ns - _SETTLED_NS for stamp in stamps)
     with contextlib.suppress(OSError):
-        if settled and _stamps(paths) == stamps:
+        if all(_has_settled(stamp, start_ns) for _, stamp in stamps) and _stamps(paths) == stamps:
             door.publish(key, text.encode(), name=what, device="Triton", build_ns=build_ns)
     return text
 
@@ -404,7 +426,17 @@ def _make_manager(cache, version):
                     is_there = file.read() == data
             except OSError:
                 is_there = False
-            return path if is_there else super().put(data, name, binary=True)
+            return path if is_there else self._write(name, data)
+
+        def _write(self, name, data):
+            """Does what Triton's put does, but without making and removing a folder for each file,
+            which takes milliseconds on some disks."""
+            path = self._make_path(name)
+            temporary = self._make_path("tmp.pid_%d_%s" % (os.getpid(), os.urandom(8).hex()))
+            with open(temporary, "wb" if isinstance(data, bytes) else "w") as file:
+                file.write(data)
+            os.replace(temporary, path)
+            return path
 
         # ---- groups: a compiled kernel ----
 
@@ -483,8 +515,10 @@ def _make_manager(cache, version):
             return self._lay(filename, found[filename])
 
         def put(self, data, filename, binary=True):
-            path = super().put(data, filename, binary=binary)
-            if self._passes or filename.startswith("__grp__"):
+            if self._passes:
+                return super().put(data, filename, binary=binary)
+            path = self._write(filename, data if isinstance(data, bytes) else str(data))
+            if filename.startswith("__grp__"):
                 return path
             data = data if isinstance(data, bytes) else str(data).encode()
             if self._files is not None:

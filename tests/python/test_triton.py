@@ -375,6 +375,29 @@ print(fact("missing"))
 """)
         self.assertEqual(printed, "new again\nsettled settled\nchanged changed\nmissing\n")
 
+    def test_a_header_that_changes(self):
+        self.new_folder()
+        path = os.path.join(self.scratch, "part.h")
+        printed = self.run_text(f"""
+import os
+path = {path!r}
+def header(text):
+    times = os.stat(path) if os.path.exists(path) else None
+    with open(path, "w") as file:
+        file.write(text)
+    if times:
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    found = [kiln.triton._headers(b'#include "part.h"', [{self.scratch!r}]) for _ in range(2)]
+    assert found[0] == found[1]
+    return found[0]
+found = [header("1"), header("2"), header("1")]
+kiln.triton._SETTLED_NS = 0
+found += [header("1"), header("2"), header("1")]
+print(found[:3] == found[3:], found[0] != found[1], found[0] == found[2],
+      len(kiln.triton._known_headers))
+""")
+        self.assertEqual(printed, "True True True 1\n")
+
     def image(self, content):
         """Returns an image of a file system with a file. All images have equal times, in seconds."""
         image = os.path.join(self.scratch, "image-" + content)
