@@ -171,7 +171,7 @@ const nvrtc_hooks *kiln_nvrtc_layer_hooks(void)
 static void drain(void *unused)
 {
     (void)unused;
-    session_drain();
+    session_end();
     helper_process_ends();
 }
 

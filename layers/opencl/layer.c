@@ -171,7 +171,7 @@ EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void
 static void drain(void *unused)
 {
     (void)unused;
-    session_drain();
+    session_end();
     helper_process_ends();
 }
 

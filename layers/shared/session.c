@@ -34,8 +34,12 @@ static pthread_once_t once_set_up = PTHREAD_ONCE_INIT;
 static kilni_request_context requests;
 
 /* 1 once the variable named "requests" is complete. Read by callers that must not set up that
- * variable. The store in set_up (release) pairs with the load in session_drain (acquire). */
+ * variable. The store in set_up (release) pairs with the load in has_own_writer (acquire). */
 static _Atomic int is_set_up;
+
+/* A drain has timed out, so the end of the process does not wait for the same tiers again. Loaders
+ * call clDeinitLayer, which drains, shortly before the process ends. Relaxed. */
+static _Atomic int has_timed_out;
 
 /* Written in a forked child, while the child has only one thread. Read with relaxed order. */
 static _Atomic int is_forked;
@@ -165,9 +169,22 @@ void session_count(const kiln_stats *delta)
     }
 }
 
+static bool has_own_writer(void)
+{
+    return atomic_load_explicit(&is_set_up, memory_order_acquire) && !session_is_forked();
+}
+
 void session_drain(void)
 {
-    if (atomic_load_explicit(&is_set_up, memory_order_acquire) && !session_is_forked()) {
-        kilni_writer_drain(requests.writer, DRAIN_NS);
+    if (has_own_writer() && kilni_writer_drain(requests.writer, DRAIN_NS) == KILN_TIMEOUT) {
+        atomic_store_explicit(&has_timed_out, 1, memory_order_relaxed);
+    }
+}
+
+void session_end(void)
+{
+    if (has_own_writer()) {
+        const int is_late = atomic_load_explicit(&has_timed_out, memory_order_relaxed);
+        kilni_writer_end(requests.writer, is_late ? 0 : DRAIN_NS);
     }
 }

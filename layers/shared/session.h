@@ -38,6 +38,10 @@ int64_t session_start_ns(void);
 /* Waits until queued entries are written, for at most 2 s. */
 void session_drain(void);
 
+/* Does the same as session_drain, at the end of the process. What is not written by then is dropped
+ * and counted. */
+void session_end(void);
+
 /* Returns 1 in a child that was forked after the layer started. Such a child builds without the
  * cache. */
 int session_is_forked(void);

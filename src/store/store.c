@@ -307,6 +307,12 @@ size_t kilni_store_tier_count(const kiln_store *store)
     return !store ? 0 : store->ops->tier_count ? store->ops->tier_count(store) : 1;
 }
 
+uint32_t kilni_store_tier_capabilities(const kiln_store *store, size_t tier)
+{
+    return store->ops->tier_capabilities ? store->ops->tier_capabilities(store, tier)
+                                         : store->capabilities;
+}
+
 kilni_tier_task kilni_store_tier_task(kiln_store *store, size_t tier, size_t fill,
                                       const kiln_key *key)
 {

@@ -165,9 +165,10 @@ typedef struct kilni_store_ops {
     const char *(*outage)(kiln_store *store, uint64_t *ret_wait_ns);
     /* NULL: the store has no tiers. */
     void (*each_tier)(kiln_store *store, kiln_tier_fn visit, void *user);
-    /* These five operations have the meanings of the functions below that are named after them. All
+    /* These six operations have the meanings of the functions below that are named after them. All
      * are NULL if the store has no tiers. */
     size_t (*tier_count)(const kiln_store *store);
+    uint32_t (*tier_capabilities)(const kiln_store *store, size_t tier);
     kilni_tier_task (*tier_task)(kiln_store *store, size_t tier, size_t fill, const kiln_key *key);
     kiln_status (*write_to_tier)(kiln_store *store, size_t tier, size_t fill, const kiln_key *key,
                                  const kiln_entry *entry);
@@ -296,6 +297,9 @@ void kilni_store_note_device(kiln_store *store, size_t tier, const kiln_entry *u
 /* Returns the number of tiers; 0 if @store is NULL. */
 size_t kilni_store_tier_count(const kiln_store *store);
 
+/* Returns a tier's capabilities (KILNI_STORE_…). */
+uint32_t kilni_store_tier_capabilities(const kiln_store *store, size_t tier);
+
 /* Returns what has to be done in a tier, so that all tiers together do what kiln_store_put or
  * kilni_store_fill does.
  *
@@ -310,7 +314,8 @@ kilni_tier_task kilni_store_tier_task(kiln_store *store, size_t tier, size_t fil
 kiln_status kilni_store_write_to_tier(kiln_store *store, size_t tier, size_t fill,
                                       const kiln_key *key, const kiln_entry *entry);
 
-/* Counts an entry that the caller did not put into a tier because too many others waited. */
+/* Counts an entry that the caller did not put into a tier because too many others waited, or the
+ * time was over. */
 void kilni_store_note_drop(kiln_store *store, size_t tier);
 
 /* Counts a put that at least one tier has stored. */

@@ -15,6 +15,7 @@
 #include "os/clock.h"
 #include "os/file_limit.h"
 #include "os/thread.h"
+#include "store/call_limit.h"
 #include "store/journal_file.h"
 #include "store/journal_record.h"
 #include "store/store.h"
@@ -24,6 +25,9 @@
 #define FLUSH_DELAY_NS 100000000u
 #define NS_PER_S 1000000000u
 #define LOCK_RETRY_NS 100000u
+/* How long calls to servers may last after the time of the last drain is over: enough to release
+ * the leases of dropped entries on a server that answers. */
+#define LAST_CALLS_NS UINT64_C(250000000)
 /* The maximum size of the records that wait, which is also that of one write. */
 #define NOTED_BYTES 65536u
 
@@ -39,9 +43,11 @@ static _Atomic unsigned fork_generation;
 
 /* The entries that wait for one tier, and the thread that writes them. So a tier that is slow or
  * does not answer delays no other tier, and takes no room from it. The lock writers_lock guards all
- * fields except the first. */
+ * fields except the first two. */
 typedef struct write_queue {
     kilni_writer *writer;
+    bool is_of_server; /* only the queue's thread writes its entries, because a caller must not wait
+                          for a server */
     kilni_write_item *first, *last;
     uint64_t bytes; /* of the jobs that wait or are being written */
     bool is_busy;   /* a thread is writing an entry of this queue, without the lock */
@@ -66,6 +72,9 @@ struct kilni_writer {
     /* The number of all builds that were counted, and their total duration. Every access is
      * relaxed, since the mean is only an estimate. */
     _Atomic uint64_t builds, build_ns;
+
+    /* When the calls of the writer's threads to servers end (store/call_limit.h). */
+    _Atomic uint64_t calls_end_ns;
 
     /* What the hits have saved that were noted one by one. Relaxed. */
     _Atomic uint64_t noted_saved_ns;
@@ -177,8 +186,10 @@ static void take_pending(kilni_writer *writer, kiln_stats *ret_counts)
 }
 
 /* Adds the counts to the store's totals and to the statistics file. Called by the thread that set
- * is_flushing, without the lock. Counts that cannot be written now are kept for the next flush. */
-static void flush_counts(kilni_writer *writer)
+ * is_flushing, without the lock. Counts that cannot be written now are kept for the next flush.
+ *
+ * @is_late  as in flush_locked */
+static void flush_counts(kilni_writer *writer, bool is_late)
 {
     kiln_stats counted;
     kiln_stats counted_by_store;
@@ -189,7 +200,8 @@ static void flush_counts(kilni_writer *writer)
     kilni_stats_add(&writer->for_file, &counted_by_store);
     writer->memory_hits += counted.hits_memory;
     writer->saved_ns += counted.saved_ns;
-    if (!kilni_stats_is_zero(&writer->for_store)) {
+    /* A chain also writes the counts of its tiers. */
+    if (is_late || !kilni_stats_is_zero(&writer->for_store)) {
         kiln_status status = kiln_store_add_stats(writer->store, &writer->for_store);
         if (status == KILN_OK || status == KILN_E_READONLY) {
             writer->for_store = (kiln_stats){0};
@@ -295,7 +307,7 @@ static void flush_locked(kilni_writer *writer, bool is_late)
         append_noted_locked(writer);
     }
     begin_flush(writer);
-    flush_counts(writer);
+    flush_counts(writer, is_late);
     if (is_wanted || is_late) {
         append_memory_hits(writer);
     }
@@ -360,7 +372,7 @@ static bool start_thread_locked(write_queue *queue)
 static kiln_status append_locked(write_queue *queue, kilni_write_item *item)
 {
     const kilni_write_job *job = item->job;
-    const bool has_thread = !is_alone(queue->writer);
+    const bool has_thread = !is_alone(queue->writer) || (queue->is_of_server && job->fill == 0);
     if (queue->writer->has_to_stop ||
         ((has_thread || job->fill > 0) && !has_room(queue->writer, queue, job->bytes))) {
         return KILN_E_FULL;
@@ -430,6 +442,12 @@ static void finish_locked(write_queue *queue, kilni_write_item *item, bool is_st
     queue->bytes -= bytes;
 }
 
+/* Returns true if the calls to servers had to end. */
+static bool are_calls_over(const kilni_writer *writer)
+{
+    return kilni_clock_ns() >= atomic_load_explicit(&writer->calls_end_ns, memory_order_relaxed);
+}
+
 /* Writes the first entry of a queue, and releases the lock meanwhile. */
 static void write_first_locked(write_queue *queue)
 {
@@ -443,6 +461,8 @@ static void write_first_locked(write_queue *queue)
         kilni_store_write_to_tier(writer->store, tier, job->fill, job->key, job->entry) == KILN_OK;
     if (is_stored) {
         kilni_lease_note_stored(job->lease, tier);
+    } else if (job->fill == 0 && queue->is_of_server && are_calls_over(writer)) {
+        kilni_store_note_drop(writer->store, tier);
     }
     pthread_mutex_lock(&writers_lock);
     finish_locked(queue, item, is_stored);
@@ -452,21 +472,28 @@ static void write_first_locked(write_queue *queue)
     atomic_store_explicit(&writer->is_dirty, true, memory_order_release);
 }
 
-/* Drops all entries that wait, and releases the lock meanwhile. Nothing is queued any more. */
+/* Drops the first entry of a queue, and releases the lock meanwhile. The child of a fork loses
+ * nothing, because the parent writes the entry. */
+static void drop_first_locked(write_queue *queue)
+{
+    kilni_writer *writer = queue->writer;
+    kilni_write_item *item = take_first_locked(queue);
+    if (item->job->fill == 0 && !is_forked(writer)) {
+        kilni_store_note_drop(writer->store, (size_t)(queue - writer->queues));
+    }
+    finish_locked(queue, item, false);
+}
+
+/* Drops all entries that wait, and releases the lock meanwhile. */
 static void drop_all_locked(kilni_writer *writer)
 {
-    writer->has_to_stop = true;
+    const _Atomic uint64_t *limit = kilni_call_limit_set(&writer->calls_end_ns);
     for (size_t i = 0; i < writer->queue_count; i++) {
-        write_queue *queue = &writer->queues[i];
-        while (queue->first) {
-            kilni_write_item *item = take_first_locked(queue);
-            /* The child of a fork loses nothing, because the parent writes these entries. */
-            if (item->job->fill == 0 && !is_forked(writer)) {
-                kilni_store_note_drop(writer->store, i);
-            }
-            finish_locked(queue, item, false);
+        while (writer->queues[i].first) {
+            drop_first_locked(&writer->queues[i]);
         }
     }
+    kilni_call_limit_set(limit);
 }
 
 /* ---- threads ---- */
@@ -504,13 +531,14 @@ static void work_locked(write_queue *queue)
 static void free_stopped(kilni_writer *writer)
 {
     pthread_mutex_lock(&writers_lock);
+    writer->has_to_stop = true;
     drop_all_locked(writer);
     pthread_mutex_unlock(&writers_lock);
     /* In a forked child, the parent's thread might still be registered as a waiter of the
      * condition. So the condition cannot be destroyed. */
     if (!is_forked(writer)) {
         if (atomic_load_explicit(&writer->is_dirty, memory_order_acquire)) {
-            flush_counts(writer);
+            flush_counts(writer, false);
         }
         if (writer->noted) {
             append_records(writer, writer->noted, writer->noted_bytes);
@@ -554,6 +582,7 @@ static void *run_thread(void *argument)
     write_queue *queue = argument;
     kilni_writer *writer = queue->writer;
     writer_of_thread = writer;
+    kilni_call_limit_set(&writer->calls_end_ns);
     pthread_setname_np(pthread_self(), "kiln-writer");
     kilni_file_limit_begin(); /* blocks SIGXFSZ for everything that this thread writes, until it
                                  ends */
@@ -571,6 +600,7 @@ static void *run_thread(void *argument)
     if (is_detached && is_last) {
         kiln_store *store = writer->store;
         writer_of_thread = NULL;
+        kilni_call_limit_set(NULL);
         free_stopped(writer);
         kiln_store_close(&store);
     }
@@ -592,7 +622,10 @@ kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
     writer->queue_count = queue_count;
     for (size_t i = 0; i < queue_count; i++) {
         writer->queues[i].writer = writer;
+        writer->queues[i].is_of_server =
+            kilni_store_tier_capabilities(store, i) & KILNI_STORE_SENDS;
     }
+    atomic_init(&writer->calls_end_ns, UINT64_MAX);
     writer->store = store;
     writer->pid = getpid();
     writer->max_queued_bytes = max_queued_bytes;
@@ -672,13 +705,24 @@ static write_queue *queue_for_caller(kilni_writer *writer)
     return NULL;
 }
 
+/* Writes the first entry of a queue that has no thread. If the tier is a server, starts a thread
+ * for the queue instead. */
+static void serve_locked(write_queue *queue)
+{
+    if (!queue->is_of_server) {
+        write_first_locked(queue);
+    } else if (!start_thread_locked(queue)) {
+        drop_first_locked(queue);
+    }
+}
+
 /* Writes what waits in queues without a thread. If the process has a second thread now, starts the
  * threads of these queues instead. */
 static void serve_threadless_locked(kilni_writer *writer)
 {
     for (write_queue *queue; (queue = queue_for_caller(writer)) != NULL;) {
         if (is_alone(writer) || !start_thread_locked(queue)) {
-            write_first_locked(queue);
+            serve_locked(queue);
         }
     }
 }
@@ -779,7 +823,7 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     while (!is_drained_locked(writer, flush) && kilni_clock_ns() < end_ns) {
         write_queue *queue = queue_for_caller(writer);
         if (queue) {
-            write_first_locked(queue);
+            serve_locked(queue);
         } else if (writer->threads == 0 && has_to_flush(writer)) {
             flush_locked(writer, false);
         } else {
@@ -795,11 +839,42 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     return is_drained ? KILN_OK : KILN_TIMEOUT;
 }
 
+/* Makes the calls of the writer's threads to servers end soon. */
+static void end_calls(kilni_writer *writer, uint64_t from_ns)
+{
+    const uint64_t end_ns =
+        from_ns < UINT64_MAX - LAST_CALLS_NS ? from_ns + LAST_CALLS_NS : UINT64_MAX;
+    atomic_store_explicit(&writer->calls_end_ns, end_ns, memory_order_relaxed);
+}
+
+void kilni_writer_end(kilni_writer *writer, uint64_t timeout_ns)
+{
+    if (kilni_writer_drain(writer, timeout_ns) == KILN_OK) {
+        return;
+    }
+    end_calls(writer, kilni_clock_ns());
+    const uint64_t end_ns = end_of(2 * LAST_CALLS_NS);
+    if (!lock_writers_until(end_ns)) {
+        return;
+    }
+    drop_all_locked(writer);
+    while ((!is_idle(writer) || writer->is_flushing) && kilni_clock_ns() < end_ns) {
+        wait_until(writer, end_ns);
+    }
+    if (!writer->is_flushing) {
+        flush_locked(writer, true);
+    }
+    pthread_mutex_unlock(&writers_lock);
+}
+
 /* Drops what is queued and stops the threads. The leases of the dropped entries are released first.
- * After that, this function waits until the entries that are being written are complete. */
+ * After that, this function waits until the entries that are being written are complete. Calls to
+ * servers that are not complete soon are given up. */
 static void stop_threads(kilni_writer *writer)
 {
+    end_calls(writer, kilni_clock_ns());
     pthread_mutex_lock(&writers_lock);
+    writer->has_to_stop = true;
     drop_all_locked(writer);
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writers_lock);
@@ -842,6 +917,7 @@ void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns)
     pthread_mutex_lock(&writers_lock);
     self->is_detached = true;
     self->detached_until_ns = end_of(timeout_ns);
+    end_calls(self, self->detached_until_ns);
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&writers_lock);
 }

@@ -45,7 +45,8 @@ kiln_status kilni_writer_set_record_file(kilni_writer *writer, const char *path)
 /* While the process has only one thread, makes that thread write the entries that it puts, and
  * starts no thread for them. Once a second thread has been started, each getc and malloc of the
  * process takes a lock. A program that reads with getc would lose more time to these locks than it
- * takes to write most entries. Must be called before the first put. */
+ * takes to write most entries. Threads still write the entries for servers. Must be called before
+ * the first put. */
 void kilni_writer_spare_thread(kilni_writer *writer);
 
 /* Queues an entry for each tier that gets new entries, and starts their threads if they are not
@@ -88,15 +89,25 @@ void kilni_writer_note(kilni_writer *writer, const kiln_journal_event *event);
 uint64_t kilni_writer_mean_build_ns(const kilni_writer *writer);
 
 /* Waits until everything that was queued for any tier has been written and counted. If the writer
- * has no thread, the caller does this work, and a write that has begun can exceed the timeout. If
+ * has no thread, the caller writes to the directories, and a write that has begun can exceed the
+ * timeout. Entries for servers are always written by threads. If
  * the timeout passes first, the caller writes what has been counted by then, because all threads
  * may be waiting for a tier. Returns KILN_OK; KILN_TIMEOUT. */
 kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns);
 
+/* Drains the writer for the last time, because the process ends. What is still queued after the
+ * timeout is dropped and counted, and soon after that, the calls to servers that are under way are
+ * given up, so that their entries count as dropped too. In all, the call takes at most half a
+ * second longer than the timeout, unless the caller itself writes to a directory that blocks.
+ * Leases that could not be released expire. Entries that are put later may be lost. */
+void kilni_writer_end(kilni_writer *writer, uint64_t timeout_ns);
+
 /* Drains the writer. Drops and counts the entries that are still queued after the timeout. Then
  * ends the threads, frees the writer and sets the pointer to NULL. Accepts NULL and a pointer to
- * NULL. Waits until the entries that are being written are complete, so if a tier blocks, the call
- * can take longer than the timeout. Must not be called by one of the writer's own threads. */
+ * NULL. Waits until the entries that are being written are complete, so if a directory blocks, the
+ * call can take longer than the timeout. Calls to servers are given up a quarter of a second after
+ * the timeout, and their entries are counted as dropped. Must not be called by one of the writer's
+ * own threads. */
 void kilni_writer_free(kilni_writer **writer, uint64_t timeout_ns);
 
 /* Does the same as kilni_writer_free, and then closes the store. Unlike kilni_writer_free, this

@@ -36,6 +36,7 @@ typedef struct fault_proxy {
     unsigned port, server_port;
     pthread_t thread;
     _Atomic int fault;
+    _Atomic uint64_t drip_ns; /* between two bytes */
     _Atomic size_t after; /* this many bytes of a connection's answers are passed on unchanged */
     _Atomic(const char *) text;
     _Atomic unsigned accepted;
@@ -86,7 +87,7 @@ static inline void fault_drip(fault_connection *connection, const char *bytes, s
         if (!fault_write(connection->client, bytes + i, 1)) {
             return;
         }
-        kilni_sleep_ns(50000000);
+        kilni_sleep_ns(atomic_load(&connection->proxy->drip_ns));
     }
 }
 
@@ -207,6 +208,7 @@ static inline void fault_proxy_start(fault_proxy *proxy, unsigned server_port)
     socklen_t size = sizeof address;
     memset(proxy, 0, sizeof *proxy);
     proxy->server_port = server_port;
+    atomic_init(&proxy->drip_ns, 50000000);
     proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(proxy->listener, (struct sockaddr *)&address, size) != 0 ||
         listen(proxy->listener, 100) != 0 ||

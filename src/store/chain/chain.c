@@ -133,6 +133,11 @@ static size_t chain_tier_count(const kiln_store *store)
     return ((const kilni_chain *)store)->count;
 }
 
+static uint32_t chain_tier_capabilities(const kiln_store *store, size_t tier)
+{
+    return kilni_tier_capabilities(&((const kilni_chain *)store)->tiers[tier]);
+}
+
 static kilni_tier_task chain_tier_task(kiln_store *store, size_t number, size_t fill,
                                        const kiln_key *key)
 {
@@ -637,6 +642,7 @@ static const kilni_store_ops chain_ops = {
     .journal_read = chain_journal_read,
     .each_tier = kilni_chain_each_tier,
     .tier_count = chain_tier_count,
+    .tier_capabilities = chain_tier_capabilities,
     .tier_task = chain_tier_task,
     .write_to_tier = chain_write_to_tier,
     .note_drop = chain_note_drop,

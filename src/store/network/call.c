@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/network/call.h"
 
-#include <errno.h>
 #include <time.h>
 
+#include "os/clock.h"
 #include "os/thread.h"
 
 #define NS_PER_S 1000000000u
+
+/* How often a thread that waits looks whether its limit has changed. */
+#define LOOK_EACH_NS UINT64_C(20000000)
+
+/* NULL: the thread's calls have no limit except their deadlines. */
+static _Thread_local const _Atomic uint64_t *thread_limit;
 
 kiln_status kilni_call_init(kilni_call *call, void (*run)(kilni_task *task),
                             void (*destroy)(kilni_call *call), uint64_t deadline_ns)
@@ -37,14 +43,35 @@ static void drop_reference(kilni_call *call)
     call->destroy(call);
 }
 
+void kilni_call_limit_thread(const _Atomic uint64_t *end_ns)
+{
+    thread_limit = end_ns;
+}
+
+/* Returns when this thread must look again whether to wait for the call; 0: it must stop waiting.
+ */
+static uint64_t next_look_ns(const kilni_call *call)
+{
+    const uint64_t now_ns = kilni_clock_ns();
+    uint64_t until_ns = call->deadline_ns;
+    if (thread_limit) {
+        const uint64_t limit_ns = atomic_load_explicit(thread_limit, memory_order_relaxed);
+        until_ns = limit_ns < until_ns ? limit_ns : until_ns;
+    }
+    if (now_ns >= until_ns) {
+        return 0;
+    }
+    return thread_limit && until_ns - now_ns > LOOK_EACH_NS ? now_ns + LOOK_EACH_NS : until_ns;
+}
+
 kiln_status kilni_call_wait(kilni_call *call)
 {
-    const struct timespec deadline = {.tv_sec = (time_t)(call->deadline_ns / NS_PER_S),
-                                      .tv_nsec = (long)(call->deadline_ns % NS_PER_S)};
-    int error = 0;
+    uint64_t until_ns;
     pthread_mutex_lock(&call->lock);
-    while (!call->is_finished && error != ETIMEDOUT) {
-        error = pthread_cond_timedwait(&call->finished, &call->lock, &deadline);
+    while (!call->is_finished && (until_ns = next_look_ns(call)) != 0) {
+        const struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S),
+                                       .tv_nsec = (long)(until_ns % NS_PER_S)};
+        pthread_cond_timedwait(&call->finished, &call->lock, &until);
     }
     call->is_abandoned = !call->is_finished;
     const kiln_status status = call->is_finished ? KILN_OK : KILN_TIMEOUT;

@@ -40,8 +40,13 @@ kiln_status kilni_call_init(kilni_call *call, void (*run)(kilni_task *task),
 /* Hands the call to the I/O thread. Returns KILN_OK; KILN_E_IO: there is no I/O thread. */
 kiln_status kilni_call_start(kilni_call *call);
 
-/* Waits until a started call is finished or its deadline has passed. Returns KILN_OK: the call is
- * finished; KILN_TIMEOUT: the call is not finished, and the caller must only release it. */
+/* Makes this thread's later waits for calls end at *@end_ns at the latest. NULL: at their
+ * deadlines. See limit_calls in store/remote/connector.h. */
+void kilni_call_limit_thread(const _Atomic uint64_t *end_ns);
+
+/* Waits until a started call is finished, or until its deadline or the limit of this thread has
+ * passed. Returns KILN_OK: the call is finished; KILN_TIMEOUT: the call is not finished, and the
+ * caller must only release it. */
 kiln_status kilni_call_wait(kilni_call *call);
 
 /* Starts the call and waits for it. Returns KILN_OK: the call is finished; KILN_TIMEOUT: the call

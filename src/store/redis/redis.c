@@ -732,6 +732,7 @@ const kilni_connector kiln_remote_connector = {
     .version = KILNI_CONNECTOR_VERSION,
     .open = redis_open,
     .close = redis_close,
+    .limit_calls = kilni_call_limit_thread,
     .get = redis_get,
     .get_head = redis_get_head,
     .get_many = redis_get_many,

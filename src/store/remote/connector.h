@@ -16,7 +16,7 @@
 
 /* Must be increased with every change of this file. Libkiln uses libkiln_remote only if both have
  * the same version. */
-#define KILNI_CONNECTOR_VERSION 9u
+#define KILNI_CONNECTOR_VERSION 10u
 
 /* The symbols under which libkiln_remote exports a kilni_connector for each kind of server. */
 #define KILNI_REDIS_CONNECTOR "kiln_remote_connector"
@@ -109,6 +109,12 @@ typedef struct kilni_connector {
     kiln_status (*open)(const kilni_remote_server *server, kilni_remote **ret_remote,
                         kiln_error *error);
     void (*close)(kilni_remote *remote);
+
+    /* Limits all later calls of this thread, on any server, as kilni_call_limit_set
+     * (store/call_limit.h) describes. A call that reaches the limit returns KILN_E_IO. A lease that
+     * is released then stays on the server until it expires. Libkiln calls this function before
+     * each call that waits for a server. */
+    void (*limit_calls)(const _Atomic uint64_t *end_ns);
 
     /* Gets a value. Returns KILN_OK; KILN_MISS; KILN_E_TOO_LARGE: the value is larger than
      * @max_bytes. */

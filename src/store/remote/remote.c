@@ -12,6 +12,7 @@
 #include "entry/entry.h"
 #include "key/hash.h"
 #include "os/clock.h"
+#include "store/call_limit.h"
 #include "store/device_use.h"
 #include "store/remote/daily_uses.h"
 #include "store/remote/read_ahead.h"
@@ -55,6 +56,14 @@ static uint64_t deadline_after(uint64_t duration_ns)
 {
     const uint64_t now_ns = kilni_clock_ns();
     return duration_ns < UINT64_MAX - now_ns ? now_ns + duration_ns : UINT64_MAX;
+}
+
+/* Makes the limit of this thread's calls apply to its next call. Returns the deadline of that call.
+ */
+static uint64_t begin_call(const remote_store *self, uint64_t duration_ns)
+{
+    self->connector->limit_calls(kilni_call_limit_get());
+    return deadline_after(duration_ns);
 }
 
 static void make_name(const char *before, const kiln_digest *digest, const char *behind,
@@ -166,8 +175,9 @@ static kiln_status read_named(remote_store *self, const char *name, const kiln_d
                               kiln_entry **ret_entry)
 {
     kilni_remote_bytes bytes = {0};
-    const kiln_status status = self->connector->get(
-        self->remote, name, self->store.options.max_entry_bytes, deadline_after(LOOKUP_NS), &bytes);
+    const kiln_status status =
+        self->connector->get(self->remote, name, self->store.options.max_entry_bytes,
+                             begin_call(self, LOOKUP_NS), &bytes);
     if (status == KILN_E_TOO_LARGE) {
         return KILN_MISS;
     }
@@ -226,7 +236,7 @@ static kiln_status remote_contains(kiln_store *store, const kiln_key *key)
     remote_store *self = remote_of(store);
     char name[NAME_SIZE];
     name_of_key(self, key, name);
-    return note(self, self->connector->contains(self->remote, name, deadline_after(LOOKUP_NS)));
+    return note(self, self->connector->contains(self->remote, name, begin_call(self, LOOKUP_NS)));
 }
 
 /* ---- writing ---- */
@@ -238,7 +248,7 @@ static kiln_status read_head(remote_store *self, const kiln_digest *digest,
     kilni_remote_bytes bytes = {0};
     name_of(self, digest, name);
     kiln_status status = self->connector->get_head(self->remote, name, KILNI_ENTRY_PREVIEW_SIZE,
-                                                   deadline_after(LOOKUP_NS), &bytes, ret_size);
+                                                   begin_call(self, LOOKUP_NS), &bytes, ret_size);
     if (status != KILN_OK) {
         return note(self, status);
     }
@@ -275,7 +285,7 @@ static kiln_status send_entry(remote_store *self, kilni_remote_put_fn *put,
     name_of(self, digest, name);
     const kiln_status status =
         note(self, put(self->remote, name, bytes.data, bytes.size,
-                       self->store.options.expire_s * 1000, deadline_after(WRITE_NS)));
+                       self->store.options.expire_s * 1000, begin_call(self, WRITE_NS)));
     kilni_recent_misses_forget(&self->misses, digest);
     return status;
 }
@@ -307,7 +317,7 @@ static kiln_status remove_digest(remote_store *self, const kiln_digest *digest)
         return found;
     }
     name_of(self, digest, name);
-    return note(self, self->connector->remove(self->remote, name, deadline_after(WRITE_NS)));
+    return note(self, self->connector->remove(self->remote, name, begin_call(self, WRITE_NS)));
 }
 
 /* A process that considers an entry unfit does not remove it from a server, because other machines
@@ -352,7 +362,7 @@ static void remote_fill(kiln_store *store, size_t fill, const kiln_key *key,
     }
     name_of(self, &digest, name);
     if (self->connector->keep(self->remote, name, store->options.expire_s * 1000,
-                              deadline_after(LOOKUP_NS)) == KILN_OK) {
+                              begin_call(self, LOOKUP_NS)) == KILN_OK) {
         kilni_daily_uses_note(self->uses, &digest, now_s);
     }
 }
@@ -370,7 +380,7 @@ static kiln_status put_device_use(remote_store *self, const char *device)
         const kiln_bytes bytes = kiln_entry_encoding(prepared);
         make_name(self->naming->device_before, &digest, self->naming->device_behind, name);
         status = self->connector->put(self->remote, name, bytes.data, bytes.size, DEVICE_MS,
-                                      deadline_after(LOOKUP_NS));
+                                      begin_call(self, LOOKUP_NS));
     }
     kiln_entry_release(&prepared);
     kiln_entry_release(&use);
@@ -442,7 +452,7 @@ static kiln_status take_lease(remote_store *self, const char *name, uint64_t bui
     bool has_waited = false;
     for (;;) {
         const kiln_status status = self->connector->lease(self->remote, name, build_ns, has_waited,
-                                                          deadline_after(LOOKUP_NS), ret_held);
+                                                          begin_call(self, LOOKUP_NS), ret_held);
         const uint64_t now_ns = kilni_clock_ns();
         if (status != KILN_BUSY || now_ns >= end_ns) {
             return status;
@@ -485,6 +495,7 @@ static void remote_release_lease(kiln_lease *lease)
 {
     remote_lease *released = (remote_lease *)lease;
     if (released->held) {
+        released->store->connector->limit_calls(kilni_call_limit_get());
         released->store->connector->lease_release(released->held);
     }
     kilni_recent_misses_forget(&released->store->misses, &released->digest);
@@ -506,7 +517,7 @@ static kiln_status read_item_head(remote_item *self, uint64_t *ret_size)
 {
     remote_store *store = remote_of(self->item.store);
     const kilni_remote_question *known =
-        kilni_read_ahead_head(self->ahead, self->place, deadline_after(LOOKUP_NS));
+        kilni_read_ahead_head(self->ahead, self->place, begin_call(store, LOOKUP_NS));
     if (!known) {
         return read_head(store, &self->digest, &self->head, ret_size);
     }
@@ -550,7 +561,8 @@ static kiln_status remote_item_read(kiln_item *item, kiln_entry **ret_entry)
 {
     const remote_item *self = (const remote_item *)item;
     kilni_remote_bytes bytes;
-    if (!kilni_read_ahead_take(self->ahead, self->place, deadline_after(LOOKUP_NS), &bytes)) {
+    if (!kilni_read_ahead_take(self->ahead, self->place,
+                               begin_call(remote_of(item->store), LOOKUP_NS), &bytes)) {
         return read_entry(item->store, &self->digest, ret_entry);
     }
     if (bytes.size > item->store->options.max_entry_bytes) {
@@ -594,16 +606,16 @@ static kiln_status move_in_steps(remote_store *self, const char *name, const cha
 {
     kilni_remote_bytes now = {0};
     kiln_status status = self->connector->put(self->remote, new_name, value.data, value.size,
-                                              DAMAGED_MS, deadline_after(WRITE_NS));
+                                              DAMAGED_MS, begin_call(self, WRITE_NS));
     if (status == KILN_OK) {
         status = self->connector->get(self->remote, name, self->store.options.max_entry_bytes,
-                                      deadline_after(LOOKUP_NS), &now);
+                                      begin_call(self, LOOKUP_NS), &now);
     }
     const bool is_same = status == KILN_OK && now.size == value.size &&
                          memcmp(now.data, value.data, value.size) == 0;
     free(now.data);
     if (status == KILN_OK && is_same) {
-        return self->connector->remove(self->remote, name, deadline_after(WRITE_NS));
+        return self->connector->remove(self->remote, name, begin_call(self, WRITE_NS));
     }
     return status == KILN_OK || status == KILN_E_TOO_LARGE ? KILN_MISS : status;
 }
@@ -618,15 +630,16 @@ static kiln_status remote_item_quarantine(kiln_item *item)
     make_name(self->naming->damaged_before, digest, self->naming->damaged_behind, new_name);
     kiln_status status =
         self->connector->get(self->remote, name, item->store->options.max_entry_bytes,
-                             deadline_after(LOOKUP_NS), &bytes);
+                             begin_call(self, LOOKUP_NS), &bytes);
     if (status != KILN_OK) {
         return status == KILN_E_TOO_LARGE ? KILN_EXISTS : note(self, status);
     }
     status = judge(self, bytes, digest);
     if (status == KILN_E_CORRUPT) {
-        status = self->connector->move ? self->connector->move(self->remote, name, new_name, bytes,
-                                                               DAMAGED_MS, deadline_after(WRITE_NS))
-                                       : move_in_steps(self, name, new_name, bytes);
+        status = self->connector->move
+                     ? self->connector->move(self->remote, name, new_name, bytes, DAMAGED_MS,
+                                             begin_call(self, WRITE_NS))
+                     : move_in_steps(self, name, new_name, bytes);
         status = note(self, status);
     } else if (status == KILN_OK) {
         status = KILN_EXISTS;
@@ -728,7 +741,7 @@ static kiln_status remote_each(kiln_store *store, kiln_item_fn visit, void *user
     do {
         page.count = 0;
         status = self->connector->list(self->remote, self->naming->before, cursor,
-                                       deadline_after(LOOKUP_NS), add_to_page, &page);
+                                       begin_call(self, LOOKUP_NS), add_to_page, &page);
         if (status == KILN_OK) {
             status = page.has_failed ? KILN_E_NO_MEMORY : KILN_OK;
             goes_on = visit_page(store, &page, &ahead, visit, user);

@@ -176,6 +176,7 @@ const kilni_connector kiln_remote_s3_connector = {
     .version = KILNI_CONNECTOR_VERSION,
     .open = open,
     .close = kilni_http_close,
+    .limit_calls = kilni_call_limit_thread,
     .get = kilni_http_get,
     .get_head = kilni_http_get_head,
     .contains = kilni_http_contains,
