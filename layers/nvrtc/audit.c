@@ -2,10 +2,10 @@
  *
  * The audit library (rtld-audit(7)). The loader calls this library for each object that it loads
  * into the process, before it binds any symbol to the object. If the object is a libnvrtc, a
- * libnvJitLink or a library with HIPRTC's functions, this library replaces the addresses of
- * functions in the object's symbol table, in memory only. Callers then reach the functions below,
- * no matter whether they are linked to the object or use dlsym. At the first call, these functions
- * load the layer. If that fails, they call the object's functions directly.
+ * libnvJitLink, a library with HIPRTC's functions or AMD's comgr, this library replaces the
+ * addresses of functions in the object's symbol table, in memory only. Callers then reach the
+ * functions below, no matter whether they are linked to the object or use dlsym. At the first call,
+ * these functions load the layer. If that fails, they call the object's functions directly.
  *
  * This library uses no C library (see device/freestanding.h).
  */
@@ -310,6 +310,29 @@ static int call_linker(const void *owner, size_t number,
     return library ? hooks()->link_call(library, number, arguments, ret_result) : 0;
 }
 
+/* ---- the replacement of comgr's function that compiles and links ---- */
+
+/* amd_comgr_do_action: its arguments are an enumeration and handles, which are structures with one
+ * number. */
+typedef int action_fn(int kind, uint64_t information, uint64_t input, uint64_t result);
+
+/* The function, and the library that has it; NULL: there is none. The former stays when the library
+ * is closed, as the contents of a place do. Written under the loader's lock. */
+static action_fn *real_action;
+static const struct link_map *comgr;
+
+static int do_action(int kind, uint64_t information, uint64_t input, uint64_t result)
+{
+    const nvrtc_hooks *loaded = get_hooks();
+    if (loaded == NO_HOOKS) {
+        return real_action(kind, information, input, result);
+    }
+    loaded->action_begins();
+    const int status = real_action(kind, information, input, result);
+    loaded->action_ends();
+    return status;
+}
+
 /* ---- objects that enter the process ---- */
 
 /* Returns true if the layer does not replace this function. Such a function concerns no program, or
@@ -460,6 +483,24 @@ static void take_linker(struct link_map *map, const kilni_symbols *symbols)
     }
 }
 
+static void *replace_action(void *user, const char *name, void *address)
+{
+    (void)user;
+    if (!kilni_bare_equal(name, "amd_comgr_do_action")) {
+        return NULL;
+    }
+    real_action = (action_fn *)address;
+    return (void *)do_action;
+}
+
+/* Nothing is kept in a process with two such libraries, so only the first is replaced. */
+static void take_comgr(struct link_map *map, const kilni_symbols *symbols)
+{
+    if (!comgr && kilni_symbols_replace(symbols, replace_action, NULL)) {
+        comgr = map;
+    }
+}
+
 static void take_library(struct link_map *map, const kilni_symbols *symbols)
 {
     const char *file = kilni_bare_base_name(map->l_name ? map->l_name : "");
@@ -471,6 +512,9 @@ static void take_library(struct link_map *map, const kilni_symbols *symbols)
     } else if ((is_linker(symbols->soname) || is_linker(file)) &&
                kilni_symbols_find(map, "nvJitLinkComplete")) {
         take_linker(map, symbols);
+    } else if (kilni_bare_begins_with(file, "libamd_comgr.so") ||
+               kilni_bare_begins_with(symbols->soname, "libamd_comgr.so")) {
+        take_comgr(map, symbols);
     }
 }
 
@@ -542,6 +586,7 @@ unsigned la_objclose(uintptr_t *cookie)
         ask_say_bye();
     }
     dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;
+    comgr = (uintptr_t)comgr == *cookie ? NULL : comgr;
     for (size_t i = 0; i < SLOT_COUNT; i++) {
         close_library(&slots[i].in, *cookie);
     }

@@ -11,7 +11,7 @@
 
 /* The audit library and the layer are installed together. The audit library does not use a layer of
  * a different version. */
-#define NVRTC_HOOKS_VERSION 3u
+#define NVRTC_HOOKS_VERSION 4u
 
 #define NVRTC_LAYER_FILE "libkiln_nvrtc_layer.so"
 #define NVRTC_LAYER_ENTRY "kiln_nvrtc_layer_hooks"
@@ -64,6 +64,10 @@ typedef struct nvrtc_hooks {
 
     /* Called before each link of HIPRTC, which is not cached. */
     void (*before_hip_link)(void);
+
+    /* Called before and after each action of comgr, AMD's compiler, whoever asks for it. */
+    void (*action_begins)(void);
+    void (*action_ends)(void);
 
     /* Does what attach does, for a libnvJitLink. @functions stay at their address. */
     linker_library *(*attach_linker)(struct link_map *map, const linker_function *functions,

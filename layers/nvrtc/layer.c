@@ -148,6 +148,8 @@ static const nvrtc_hooks hooks = {
     .get = answer_get,
     .before_unknown = before_unknown,
     .before_hip_link = before_hip_link,
+    .action_begins = runtime_action_begins,
+    .action_ends = runtime_action_ends,
     .attach_linker = linker_attach,
     .link_call = link_call,
 };

@@ -61,22 +61,39 @@ static void note_hip_options(int count, const char *const *options)
     kilni_hiprtc_options_refusal(count, options);
 }
 
-/* HIPRTC 5.2 sometimes makes different code if several threads compile at once. So no result of
- * such a compilation is kept. A thread that begins increments @compiling, then @begun. A
- * compilation was alone if no thread was compiling when it began, and @begun is unchanged when it
- * ends: a thread that increments @begun after that calls the compiler after that. If an exception
- * or a cancellation leaves the compiler, no later compilation counts as alone. */
-static _Atomic unsigned compiling, begun;
-static _Thread_local bool was_alone; /* of this thread's last compilation */
+/* comgr 2.4 sometimes makes different code if several threads use it at once, through HIPRTC or
+ * otherwise. So no result of such a compilation is kept. A thread that begins an action increments
+ * @running, then @begun. A compilation was alone if no action was running when it began, and all
+ * actions that have begun since are its own: an action that increments @begun after the compilation
+ * calls comgr after it. A call of HIPRTC counts as an action, too. If an exception or a
+ * cancellation leaves an action, no later compilation counts as alone. */
+static _Atomic unsigned running, begun;
+static _Thread_local unsigned own;   /* actions that this thread has begun */
+static _Thread_local bool was_alone; /* this thread's last compilation */
+
+void runtime_action_begins(void)
+{
+    atomic_fetch_add(&running, 1);
+    atomic_fetch_add(&begun, 1);
+    own++;
+}
+
+void runtime_action_ends(void)
+{
+    atomic_fetch_sub(&running, 1);
+}
 
 static int call_hip(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
                     int option_count, const char *const *options)
 {
-    const bool is_first = atomic_fetch_add(&compiling, 1) == 0;
-    const unsigned number = atomic_fetch_add(&begun, 1) + 1;
+    const unsigned begun_before = atomic_load(&begun), own_before = own;
+    const bool is_first = atomic_load(&running) == 0;
+    runtime_action_begins();
     const int result = real->compile(program, option_count, options);
-    was_alone = is_first && atomic_load(&begun) == number;
-    atomic_fetch_sub(&compiling, 1);
+    runtime_action_ends();
+    const unsigned begun_since = atomic_load(&begun) - begun_before;
+    /* If the only action is the call of HIPRTC, those of comgr are not observed. */
+    was_alone = is_first && begun_since == own - own_before && begun_since > 1;
     return result;
 }
 
@@ -84,7 +101,7 @@ static const char *refuse_hip_result(int count, const char *const *options)
 {
     (void)count, (void)options;
     return was_alone ? kilni_hiprtc_result_refusal()
-                     : "a different thread compiled at the same time";
+                     : "a different thread used the compiler at the same time";
 }
 
 static kiln_status compile_hip(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,

@@ -67,5 +67,9 @@ typedef struct runtime {
 int runtime_compile(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
                     int option_count, const char *const *options);
 
+/* Called before and after each action of comgr, with which HIPRTC compiles. */
+void runtime_action_begins(void);
+void runtime_action_ends(void);
+
 /* Returns the runtime to which a library's functions belong. */
 const runtime *runtime_of(const kilni_nvrtc_functions *real);

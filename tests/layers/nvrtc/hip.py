@@ -14,7 +14,10 @@ each output. Each word is an option, or one of these:
     wait=FILE       waits for a file
     threads=N       compiles in N threads at a time
     differing=N     compiles in N threads at a time, with the options -DNUMBER=0, -DNUMBER=1, …
+    beside=KIND     compiles one program while a different thread uses comgr, without HIPRTC: in many
+                    short actions, or in one that is longer than the compilation
     write=FILE=TEXT writes a file
+    fork            does the rest in a child
     link            completes a link that does not exist
     damage=SEED=FOLDER  damages each entry in a cache
 """
@@ -47,6 +50,39 @@ def damage_all(folder, source):
             byte = file.read(1)[0]
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([byte ^ 1 << source.randrange(8)]))
+
+
+LOOP = b"void f%d(global float *p) { for (int i = 0; i < 100; i++) p[i] *= p[i + 1]; }\n"
+
+
+class Comgr:
+    """Compiles with comgr, without HIPRTC."""
+    SOURCE, OPENCL, COMPILE = 1, 2, 2
+
+    def __init__(self, source):
+        self.library = ctypes.CDLL("libamd_comgr.so.2")
+        self.input, self.info = ctypes.c_uint64(), ctypes.c_uint64()
+        data = ctypes.c_uint64()
+        self.call("create_data_set", ctypes.byref(self.input))
+        self.call("create_data", self.SOURCE, ctypes.byref(data))
+        self.call("set_data", data, ctypes.c_size_t(len(source)), source)
+        self.call("set_data_name", data, b"beside.cl")
+        self.call("data_set_add", self.input, data)
+        self.call("create_action_info", ctypes.byref(self.info))
+        self.call("action_info_set_language", self.info, self.OPENCL)
+        self.call("action_info_set_isa_name", self.info, b"amdgcn-amd-amdhsa--gfx90a")
+
+    def call(self, name, *arguments):
+        result = getattr(self.library, "amd_comgr_" + name)(*arguments)
+        if result != 0:
+            print(f"amd_comgr_{name}: {result}", file=sys.stderr, flush=True)
+            os._exit(1)
+
+    def compile(self):
+        output = ctypes.c_uint64()
+        self.call("create_data_set", ctypes.byref(output))
+        self.call("do_action", self.COMPILE, self.info, self.input, output)
+        self.call("destroy_data_set", output)
 
 
 class Hip:
@@ -106,6 +142,28 @@ class Hip:
             thread.join()
         return sorted(sum(results, []), key=str)
 
+    def compile_beside(self, kind):
+        """Compiles while a different thread uses comgr."""
+        is_long = kind == "long"
+        begun, ended = threading.Event(), threading.Event()
+        kernels = b"".join(LOOP % n for n in range(500 if is_long else 1))
+        comgr = Comgr(kernels)
+
+        def run():
+            begun.set()
+            while not ended.is_set():
+                comgr.compile()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        begun.wait()
+        if is_long:
+            time.sleep(0.2)
+        lines = self.compile()
+        ended.set()
+        thread.join()
+        return lines
+
     def do(self, word):
         verb, _, value = word.partition("=")
         if word.startswith("-"):
@@ -121,6 +179,10 @@ class Hip:
                          else self.compile()):
                 print(*line)
             self.options, self.twice, self.asks = [], None, None
+        elif verb == "beside":
+            for line in self.compile_beside(value):
+                print(*line)
+            self.options = []
         elif verb in ("twice", "text"):
             setattr(self, verb, True)
         elif verb == "ask":
@@ -129,6 +191,11 @@ class Hip:
             path, text = value.split("=", 1)
             with open(path, "w") as file:
                 file.write(text)
+        elif verb == "fork":
+            sys.stdout.flush()
+            child = os.fork()
+            if child:
+                sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         elif verb == "link":
             print("link", self.call("LinkComplete", None, None, None))
         elif verb == "damage":

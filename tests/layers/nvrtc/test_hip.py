@@ -22,6 +22,7 @@ KERNEL = 'source=extern "C" __global__ void k(float *p) { p[threadIdx.x] *= N; }
 INCLUDES = 'source=#include "x.h"\nextern "C" __global__ void k(float *p) { *p = X; }'
 FOLDS = 'source=extern "C" __global__ void k(double *p) { *p = __builtin_exp(0.3); }'
 WARNS = 'source=#warning hello\nextern "C" __global__ void k(float *p) { *p = 1; }'
+OTHER_THREAD = "a different thread used the compiler at the same time"
 OUTCOME = re.compile(r"^kiln\[\d+\] (\S+?)(?: key=(\w+)| (.*))", re.MULTILINE)
 
 
@@ -209,10 +210,23 @@ class Hip(Scene):
             self.assertEqual(lines, sorted(plain.decode().splitlines() * 4))
             self.assertEqual([outcome for outcome, *_ in self.about].count("built"), builds)
         self.run_hip(KERNEL, "-DN=3", ARCH, "differing=4")
-        self.assertIn("a different thread compiled at the same time", str(self.about))
+        self.assertIn(OTHER_THREAD, str(self.about))
         for number in range(4):
             words = compiled(KERNEL, "-DN=3", f"-DNUMBER={number}")
             self.assertEqual(self.run_hip(*words), self.run_hip(*words, kiln=False))
+
+    def test_other_users_of_comgr(self):
+        """A different thread uses the compiler at the same time, but not through HIPRTC."""
+        self.expect_pass(KERNEL, "-DN=2", ARCH, "beside=long", why=OTHER_THREAD)
+        self.expect_pass(KERNEL, "-DN=2", ARCH, "beside=short", why="result of")
+        self.run_hip(*compiled(KERNEL, "-DN=2"), expect=["built"])
+
+    def test_fork(self):
+        """Threads of the parent may be using the compiler when it forks."""
+        words = [*compiled(KERNEL, "-DN=2"), "fork", *compiled(KERNEL, "-DN=3")]
+        plain = self.run_hip(*words, kiln=False)
+        for outcome in ("built", "hit-store"):
+            self.assertEqual(self.run_hip(*words, expect=[outcome, "passed-through"]), plain)
 
     def test_damage(self):
         """Damaged entries are never used, and are replaced."""
