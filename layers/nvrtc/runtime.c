@@ -73,6 +73,7 @@ static _Thread_local bool was_alone; /* this thread's last compilation */
 
 void runtime_action_begins(void)
 {
+    kilni_hiprtc_note_environment();
     atomic_fetch_add(&running, 1);
     atomic_fetch_add(&begun, 1);
     own++;

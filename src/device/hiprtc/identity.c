@@ -2,7 +2,9 @@
 #include "device/hiprtc/identity.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@
 #include "device/loaded_libraries.h"
 #include "device/variables.h"
 #include "key/builder.h"
+#include "key/hash.h"
 
 /* ---- libraries of the process ---- */
 
@@ -142,21 +145,16 @@ kiln_status kilni_hiprtc_add_identity(const kilni_nvrtc_functions *hiprtc, kiln_
 
 /* ---- variables ---- */
 
-/* Variables that HIP's runtime, comgr, clang and LLVM read, except those that choose devices or
- * concern messages. TMPDIR and the like are missing, because no result contains the name of the
- * temporary folder. */
-static const char *const variables[] = {"HIP_*",
-                                        "!HIP_VISIBLE_DEVICES",
-                                        "HIPRTC_*",
-                                        "ROCM_PATH",
-                                        "AMD_*",
-                                        "!AMD_LOG_*",
-                                        "GPU_*",
-                                        "!GPU_DEVICE_ORDINAL",
-                                        "!GPU_MAX_HW_QUEUES",
-                                        "OCL_*",
-                                        "!OCL_ICD_*",
-                                        "LLVM_*",
+/* HIP's runtime and comgr read these only once in a process, except those that choose devices or
+ * concern messages. */
+#define READ_ONCE                                                                                  \
+    "HIP_*", "!HIP_VISIBLE_DEVICES", "HIPRTC_*", "ROCM_PATH", "AMD_*", "!AMD_LOG_*", "GPU_*",      \
+        "!GPU_DEVICE_ORDINAL", "!GPU_MAX_HW_QUEUES", "OCL_*", "!OCL_ICD_*", "LLVM_*"
+static const char *const read_once[] = {READ_ONCE, NULL};
+
+/* Clang and LLVM read the others in each compilation. TMPDIR and the like are missing, because no
+ * result contains the name of the temporary folder. */
+static const char *const variables[] = {READ_ONCE,
                                         "LLD_*",
                                         "CLANG_*",
                                         "AS_SECURE_LOG_FILE",
@@ -175,20 +173,61 @@ static const char *const variables[] = {"HIP_*",
 static const char *const refused[] = {"AMD_COMGR_*",          "HIPRTC_COMPILE_*", "HIPRTC_LINK_*",
                                       "CCC_OVERRIDE_OPTIONS", "LLD_REPRODUCE",    NULL};
 
+/* A hash of these variables at the first compilation of the process; 0: there was none. */
+static _Atomic uint64_t first_settings;
+
+/* Returns a hash that is not 0, or 0 if memory runs out. */
+static uint64_t hash_settings(void)
+{
+    kilni_variables set;
+    kilni_hasher hasher;
+    if (kilni_variables_find(read_once, NULL, &set) != KILN_OK) {
+        return 0;
+    }
+    kilni_hasher_begin(&hasher);
+    for (size_t i = 0; i < set.count; i++) {
+        kilni_hasher_add(&hasher, set.items[i], strlen(set.items[i]) + 1);
+    }
+    free(set.items);
+    const kiln_digest digest = kilni_hasher_end(&hasher);
+    uint64_t hash;
+    memcpy(&hash, &digest, sizeof hash);
+    return hash > 0 ? hash : 1;
+}
+
+/* Without memory, no later compilation has the same settings. */
+void kilni_hiprtc_note_environment(void)
+{
+    uint64_t none = 0;
+    if (atomic_load(&first_settings) == 0) {
+        const uint64_t now = hash_settings();
+        atomic_compare_exchange_strong(&first_settings, &none, now > 0 ? now : 1);
+    }
+}
+
+static bool has_first_settings(void)
+{
+    const uint64_t first = atomic_load(&first_settings);
+    return first == 0 || hash_settings() == first;
+}
+
 kiln_status kilni_hiprtc_add_environment(const char *const *more, kiln_key_builder *key,
                                          kiln_error *error)
 {
-    kilni_variables set;
+    kilni_variables set = {0};
     kiln_status status = kilni_variables_find(refused, NULL, &set);
     if (status == KILN_OK && set.count > 0) {
         status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%.*s is set",
                                  (int)kilni_variable_name_length(set.items[0]), set.items[0]);
     }
+    free(set.items);
     if (status != KILN_OK) {
-        free(set.items);
         return status;
     }
-    free(set.items);
+    if (!has_first_settings()) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "a variable has changed since HIPRTC first compiled");
+    }
     status = kilni_variables_find(variables, more, &set);
     if (status == KILN_OK) {
         status = kilni_variables_add_to_key(&set, key, error);

@@ -26,9 +26,15 @@ kiln_status kilni_hiprtc_add_identity(const kilni_nvrtc_functions *hiprtc, kiln_
  *
  * @more  further patterns (KILN_KEY_ENV), NULL-terminated; NULL: none
  * Returns KILN_OK; KILN_E_UNSUPPORTED: a variable adds options, or makes comgr keep files or times,
- * or a variable's name is too long for a key; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
+ * or has changed, or a variable's name is too long for a key; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY.
+ */
 kiln_status kilni_hiprtc_add_environment(const char *const *more, kiln_key_builder *key,
                                          kiln_error *error);
+
+/* Call this before each compilation, even if its result is not kept: HIP's runtime and comgr read
+ * some variables only once in a process. Once any of these has a different value than at the first
+ * call, kilni_hiprtc_add_environment returns KILN_E_UNSUPPORTED. Threads: any. Blocks: never. */
+void kilni_hiprtc_note_environment(void);
 
 /* Finds the libraries through which comgr reads files and folds constants: comgr itself, and those
  * of LLVM to which it is linked.

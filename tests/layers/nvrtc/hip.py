@@ -17,6 +17,7 @@ each output. Each word is an option, or one of these:
     beside=KIND     compiles one program while a different thread uses comgr, without HIPRTC: in many
                     short actions, or in one that is longer than the compilation
     write=FILE=TEXT writes a file
+    set=NAME=VALUE  sets a variable
     fork            does the rest in a child
     link            completes a link that does not exist
     damage=SEED=FOLDER  damages each entry in a cache
@@ -191,6 +192,9 @@ class Hip:
             path, text = value.split("=", 1)
             with open(path, "w") as file:
                 file.write(text)
+        elif verb == "set":
+            name, text = value.split("=", 1)
+            ctypes.CDLL(None).setenv(name.encode(), text.encode(), 1)
         elif verb == "fork":
             sys.stdout.flush()
             child = os.fork()

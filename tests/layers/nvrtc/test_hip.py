@@ -149,6 +149,20 @@ class Hip(Scene):
         self.environment["TMPDIR"] = os.path.join(self.scratch, "one")
         self.run_hip(*compiled(INCLUDES), expect=["hit-store"])
 
+    def test_variables_that_change(self):
+        """comgr reads HIP_PATH once in a process."""
+        for name in ("one", "two"):
+            self.file(name + "/include/x.h", f"#define X '{name[0]}'")
+        one, two = (f"set=HIP_PATH={self.scratch}/{name}" for name in ("one", "two"))
+        words = compiled(INCLUDES)
+        plain = self.run_hip(two, *words, kiln=False)
+        both = self.run_hip(one, *words, two, *words, kiln=False)
+        self.assertNotIn(plain, both)
+        self.assertEqual(self.run_hip(one, *words, two, *words,
+                                      expect=["built", "passed-through"]), both)
+        self.assertEqual(self.run_hip(two, *words, expect=["built"]), plain)
+        self.run_hip(one, *words, two, *words, expect=["hit-store"] * 2)
+
     # ---- what is not kept ----
 
     def test_temporary_folder(self):
