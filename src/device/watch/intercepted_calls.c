@@ -187,6 +187,13 @@ static int observed_symlink(const char *target, const char *path)
     return symlink(target, path);
 }
 
+/* The name is not known before the call. */
+static int observed_mkstemp(char *path)
+{
+    note_unsupported("a temporary file is made");
+    return mkstemp(path);
+}
+
 /* Relative paths have a different meaning after this call. */
 static int observed_chdir(const char *path)
 {
@@ -325,6 +332,8 @@ static const struct {
     {"rmdir", (void *)observed_rmdir},
     {"remove", (void *)observed_remove},
     {"link", (void *)observed_link},
+    {"mkstemp", (void *)observed_mkstemp},
+    {"mkstemp64", (void *)observed_mkstemp},
     {"symlink", (void *)observed_symlink},
     {"chdir", (void *)observed_chdir},
     {"fork", (void *)observed_fork},
@@ -369,8 +378,6 @@ static const char *const unobserved[] = {"__fxstatat",
                                          "mkostemp64",
                                          "mkostemps",
                                          "mkostemps64",
-                                         "mkstemp",
-                                         "mkstemp64",
                                          "mkstemps",
                                          "mkstemps64",
                                          "nftw",
