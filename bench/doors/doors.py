@@ -6,11 +6,13 @@ their own caches empty, and in eight processes that start together with everythi
 
 A row is one framework; "all" is one program that uses all of them. Rows whose framework or GPU is
 missing are skipped, and a note names them. The median of five runs counts for programs under five
-seconds, otherwise one run; once a row has taken its time, runs are not repeated. Notes have the
-seconds of each run. Run by scripts/bench doors. In an existing build, python3 bench/doors/doors.py
-is enough."""
+seconds, otherwise one run; once a column has taken its time, runs are not repeated. Notes have the
+seconds of each run. With --state, columns can be measured by several commands, which report the
+ratios of all that have been measured. Run by scripts/bench doors. In an existing build,
+python3 bench/doors/doors.py is enough."""
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -29,14 +31,22 @@ ROUNDS, SHORT_SECONDS = 5, 5.0
 RANKS = 8
 SKIPPED = 77
 
-# A row repeats runs for that long. The longest row has six runs besides: five of one process, and
-# one of eight.
-ROW_SECONDS = 120
+# The columns, in the order in which they fill the folders of those after them, and how long a
+# column repeats runs. What it leaves of that time is for the columns after it.
+COLUMNS = {"own-empty": 36, "own-filled": 18, "kiln-empty": 42, "kiln-filled": 24, "ranks": 0}
+FILLED_BY = {"own-filled": "own-empty", "kiln-filled": "kiln-empty"}
 START_SECONDS, RUN_SECONDS, RANKS_SECONDS = 120, 120, 240
 
 WARM_LIMIT = 1.15  # of the time with the program's own caches filled
 COLD_LIMIT = 1.05  # of the time with all caches empty
 RANKS_LIMIT = 1.3  # of the time that one process takes with Kiln's store empty
+
+RATIOS = [
+    ("kiln-filled", "own-filled", WARM_LIMIT, "Kiln warm against own caches filled"),
+    ("kiln-empty", "own-empty", COLD_LIMIT, "Kiln cold against all caches empty"),
+    ("kiln-filled", "own-empty", None, "Kiln warm against all caches empty"),
+    ("ranks", "kiln-empty", RANKS_LIMIT, f"{RANKS} ranks cold against one"),
+]
 
 STEERING = ("KILN_", "CUDA_CACHE_", "CUPY_", "PYTORCH_KERNEL_CACHE_", "TORCHINDUCTOR_", "TRITON_",
             "JAX_", "NVRTC_", "XDG_")
@@ -102,14 +112,17 @@ class Process:
 
 
 class Row:
-    def __init__(self, name, python, scratch):
+    def __init__(self, name, python, scratch, folder):
         names = PROGRAMS.get(name, [name])
         self.name = name
         self.command = [python, str(Path(__file__).with_name("rows.py")), *names]
         self.scratch = scratch
-        self.folders = scratch.folder() + "/folders"
-        self.results = None
-        self.began = time.monotonic()
+        self.folder = folder  # what is kept for the next command: state.json, and filled folders
+        self.folders = folder + "/folders"
+        self.state = {"results": None, "seconds": {}}
+        with contextlib.suppress(FileNotFoundError), open(folder + "/state.json") as file:
+            self.state = json.load(file)
+        self.repeats_until = time.monotonic()
 
     def start(self, own, store):
         """Starts a process whose own caches are below a folder, with Kiln if a store is given."""
@@ -153,25 +166,33 @@ class Row:
         """Compares the results of a process with those of the first one. Returns its seconds."""
         seconds = float(lines[lines.index("ready") + 1].split()[1])
         results = lines[lines.index("ready") + 2:]
-        if self.results is None:
-            self.results = results
+        if self.state["results"] is None:
+            self.state["results"] = results
             for line in results:
                 if line.startswith("missing"):
                     note("doors", f"{self.name}: {line}")
-        if results != self.results:
-            note("doors", f"{self.name}: the results differ: {results} {self.results}")
+        if results != self.state["results"]:
+            note("doors", f"{self.name}: the results differ: {results} {self.state['results']}")
         return seconds
 
     def run(self, own=None, store=None):
         (seconds,) = self.measure([own or self.scratch.folder()], store, RUN_SECONDS)
         return seconds
 
-    def column(self, name, share, run, first=None):
-        """Returns the median of runs, which are repeated until the share of the row's time is used
-        up. first() is the first of them, if it differs."""
+    def filled(self, name):
+        return os.path.join(self.folder, name)
+
+    def emptied(self, name):
+        shutil.rmtree(self.filled(name), ignore_errors=True)
+        os.makedirs(self.filled(name))
+        return self.filled(name)
+
+    def repeated(self, name, run, first=None):
+        """Returns the median of runs, which are repeated until the column's time is used up.
+        first() is the first of them, if it differs: it fills a folder for other columns."""
         found = [(first or run)()]
         while (found[0] < SHORT_SECONDS and len(found) < ROUNDS
-               and time.monotonic() - self.began < share * ROW_SECONDS):
+               and time.monotonic() < self.repeats_until):
             found.append(run())
         note("doors", f"{self.name}: {name}: {statistics.median(found):.3f} s, spread "
                       f"{max(found) - min(found):.3f}, runs {' '.join(map('{:.3f}'.format, found))}")
@@ -182,9 +203,35 @@ class Row:
         results."""
         store = self.scratch.folder()
         found = self.measure([self.scratch.folder() for _ in range(RANKS)], store, RANKS_SECONDS)
-        note("doors", f"{self.name}: {RANKS} ranks cold: {max(found):.3f} s, the first "
+        note("doors", f"{self.name}: ranks: {RANKS} cold: {max(found):.3f} s, the first "
                       f"{min(found):.3f}, builds and keys {counts(store)}")
         return max(found)
+
+    def column(self, name):
+        """Measures a column, and keeps its seconds."""
+        if name in FILLED_BY and FILLED_BY[name] not in self.state["seconds"]:
+            raise Failed(f"{name} needs {FILLED_BY[name]}, by this command or with the same --state")
+        self.repeats_until += COLUMNS[name]
+        self.state["seconds"][name] = {
+            "own-empty": lambda: self.repeated(name, self.run, lambda: self.run(
+                self.emptied("own"))),
+            "own-filled": lambda: self.repeated(name, lambda: self.run(self.filled("own"))),
+            "kiln-empty": lambda: self.repeated(
+                name, lambda: self.run(store=self.scratch.folder()),
+                lambda: self.run(store=self.emptied("store"))),
+            "kiln-filled": lambda: self.repeated(
+                name, lambda: self.run(store=self.filled("store"))),
+            "ranks": self.ranks,
+        }[name]()
+        with open(self.folder + "/state.json", "w") as file:
+            json.dump(self.state, file)
+
+    def ratios(self):
+        """Returns the results of all columns that have been measured."""
+        return [result(f"{self.name}: {text}", self.state["seconds"][name],
+                       self.state["seconds"][against], limit)
+                for name, against, limit, text in RATIOS
+                if name in self.state["seconds"] and against in self.state["seconds"]]
 
 
 def counts(store):
@@ -198,26 +245,17 @@ def counts(store):
         return None
 
 
-def bench(row):
-    own, store = row.scratch.folder(), row.scratch.folder()
-    # The first run with something empty fills it for the runs after it.
-    empty = row.column("all caches empty", 0.3, row.run, lambda: row.run(own))
-    filled = row.column("own caches filled", 0.45, lambda: row.run(own))
-    cold = row.column("Kiln cold", 0.8, lambda: row.run(store=row.scratch.folder()),
-                      lambda: row.run(store=store))
-    warm = row.column("Kiln warm", 1, lambda: row.run(store=store))
-    results = [
-        result(f"{row.name}: Kiln warm against own caches filled", warm, filled, WARM_LIMIT),
-        result(f"{row.name}: Kiln cold against all caches empty", cold, empty, COLD_LIMIT),
-        result(f"{row.name}: Kiln warm against all caches empty", warm, empty, None),
-    ]
-    try:
-        results.append(result(f"{row.name}: {RANKS} ranks cold against one", row.ranks(), cold,
-                              RANKS_LIMIT))
-    except Failed as why:
-        results.append(failure(f"{row.name}: {RANKS} ranks cold", why))
-    note("doors", f"{row.name}: measured in {time.monotonic() - row.began:.0f} s")
-    return results
+def bench(row, columns):
+    began = time.monotonic()
+    failures = []
+    for name in columns:
+        try:
+            row.column(name)
+        except Failed as why:
+            row.state["seconds"].pop(name, None)
+            failures.append(failure(f"{row.name}: {name}", why))
+    note("doors", f"{row.name}: measured in {time.monotonic() - began:.0f} s")
+    return row.ratios() + failures
 
 
 def failure(name, why):
@@ -229,17 +267,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--row", action="append", choices=ROWS, help="default: all rows")
+    parser.add_argument("--column", action="append", choices=list(COLUMNS),
+                        help="default: all columns")
+    parser.add_argument("--state", help="keeps what columns have filled, and their times, in this "
+                                        "folder")
     parser.add_argument("--python", default=sys.executable, help="has the frameworks")
     options = parser.parse_args()
+    columns = [name for name in COLUMNS if name in (options.column or COLUMNS)]
     results = []
     with Scratch() as scratch:
+        state = os.path.abspath(options.state or scratch.folder())
         for name in options.row or ROWS:
             try:
-                results += bench(Row(name, options.python, scratch))
+                folder = os.path.join(state, name)
+                os.makedirs(folder, exist_ok=True)
+                results += bench(Row(name, options.python, scratch, folder), columns)
             except Skipped as why:
                 note("doors", f"{name}: {why}")
-            except Failed as why:
-                results.append(failure(name, why))
     return report("doors", results, options.json)
 
 
