@@ -268,6 +268,11 @@ static bool obey_on_90(kilni_nvrtc_program p, FILE *log)
         fprintf(log, "no memory is left\n");
         return true;
     }
+    while (strstr(p->source, "SPIN")) {
+    }
+    while (strstr(p->source, "HANG")) {
+        pause();
+    }
     if (look) {
         char path[256];
         sscanf(look, "LOOK_AROUND %255s", path);

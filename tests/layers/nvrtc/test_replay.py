@@ -31,6 +31,10 @@ def limit_memory():
     resource.setrlimit(resource.RLIMIT_DATA, (1 << 29, 1 << 29))
 
 
+def limit_processor_time():
+    resource.setrlimit(resource.RLIMIT_CPU, (1, 60))
+
+
 def forbid_namespaces():
     """Makes unshare fail in this process and its children: a filter for seccomp."""
     load_number, jump_if_equal, give = 0x20, 0x15, 0x06
@@ -124,6 +128,15 @@ class Replay(ReplayCase):
         self.assertGreaterEqual(second["built"], 2)
         self.assertEqual(second["built"] + second["present"], 4, second)
 
+    def test_what_is_missing_comes_first(self):
+        for i in range(2):
+            self.compile("SLEEP\n" + SOURCE + f"// {i}\n")
+        arguments = ["--nvrtc", ARGUMENTS.stand_in, "--arch", "sm_90", "--jobs", "1"]
+        self.assertEqual(self.replay(*arguments)["built"], 2)
+        self.compile(SOURCE)
+        results = [entry["result"] for entry in self.replay(*arguments)["entries"]]
+        self.assertEqual(results[0], "built", results)
+
     def test_another_store(self):
         self.compile(SOURCE)
         other = os.path.join(self.scratch, "other")
@@ -153,6 +166,39 @@ class Replay(ReplayCase):
         self.assertIn("crashed: signal 6", why)
         logs = " ".join(entry["log"] or "" for entry in report["entries"])
         self.assertIn("no memory is left", logs)
+
+    def compile_with_others(self, first):
+        self.compile(first + "\n" + SOURCE)
+        for i in range(3):
+            self.compile(SOURCE + f"// {i}\n")
+        return ["--nvrtc", ARGUMENTS.stand_in, "--arch", "90", "--jobs", "2"]
+
+    def test_a_build_without_end_costs_one_build(self):
+        report = self.replay(*self.compile_with_others("SPIN"), expect=1,
+                             preexec_fn=limit_processor_time)
+        self.assertEqual((report["built"], report["failed"]), (3, 1), report)
+        why = " ".join(entry["why"] or "" for entry in report["entries"])
+        self.assertRegex(why, "the compiler used [0-9]+ s of processor time")
+
+    def test_a_build_that_waits_costs_one_worker(self):
+        command = ["replay", *self.compile_with_others("HANG"), "--to"]
+        other = os.path.join(self.scratch, "other")
+        process = subprocess.Popen([ARGUMENTS.kiln, *command, other], env=self.environment,
+                                   stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        listed = []
+        while process.poll() is None and len(listed) < 3:
+            time.sleep(0.05)
+            listed = subprocess.run([ARGUMENTS.kiln, "ls", "--dir", other, "--json"], env=self.environment,
+                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                    check=False).stdout.splitlines()
+        self.assertEqual((process.poll(), len(listed)), (None, 3))
+
+    def test_the_budget(self):
+        report = self.replay(*self.compile_with_others("HANG"), "--budget", "1", expect=1)
+        self.assertGreaterEqual(report["left"], 1)
+        self.assertIn("the time is over", [entry["why"] for entry in report["entries"]])
 
     def test_options_that_load_code(self):
         source = ["--source", self.file("k.cu", SOURCE), "--library", ARGUMENTS.stand_in, "--"]

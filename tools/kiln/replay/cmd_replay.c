@@ -23,6 +23,7 @@
 #include "../text/progress.h"
 #include "last_run.h"
 #include "pool.h"
+#include "warmth.h"
 #include "worker.h"
 
 static const char usage[] =
@@ -220,6 +221,7 @@ static int replay(const cache_directory *from, const cache_directory *to, pool_t
     if (ahead != NULL) {
         last_run_put_first(from->store, ahead, &list);
     }
+    warmth_put_ready_last(to->store, &list);
     progress_expect(list.count);
     pool_run(terms, &list, take_result, &report);
     progress_end();

@@ -29,15 +29,19 @@ typedef struct pool_worker {
     const work_item *item;
     kiln_entry *entry; /* that the worker repeats */
     int report_file, entry_file;
+    bool is_building;
     uint64_t end_ns; /* when it is killed */
 } pool_worker;
 
+/* While a third of the workers build, the others are prepared: a process that starts and makes its
+ * sandbox waits for the kernel much of the time, and would leave a processor idle. */
 typedef struct pool {
     const pool_terms *terms;
     pool_report *report;
     void *user;
     bool sandboxed;
     pool_worker *workers;
+    size_t worker_count;
     uint64_t end_ns; /* of the budget; UINT64_MAX: none */
 } pool;
 
@@ -149,7 +153,8 @@ static json_t *result_of_worker(const pool *p, const pool_worker *w)
     const char *name = text_in(result, "result");
     if (*name == '\0') {
         json_decref(result);
-        return result_of("left", "its process ended early");
+        return result_of("left",
+                         now_ns() < w->end_ns ? "its process ended early" : "the time is over");
     }
     return strcmp(name, "built") == 0 || strcmp(name, "present") == 0 ? take(p, w, result) : result;
 }
@@ -228,13 +233,12 @@ static void start(const pool *p, pool_worker *w, const work_item *item)
         kiln_entry_release(&entry);
         return;
     }
-    const uint64_t wait_ns = WAIT_NS_MIN + 100 * item->build_ns;
     const int file = file_of(kiln_entry_encoding(entry));
     *w = (pool_worker){.item = item,
                        .entry = entry,
                        .report_file = memfd_create("kiln-report", MFD_CLOEXEC),
                        .entry_file = memfd_create("kiln-entry", MFD_CLOEXEC),
-                       .end_ns = now_ns() + wait_ns < p->end_ns ? now_ns() + wait_ns : p->end_ns};
+                       .end_ns = p->end_ns};
     const int error =
         file < 0 || w->report_file < 0 || w->entry_file < 0 ? errno : spawn(p, file, w);
     if (file >= 0) {
@@ -248,11 +252,34 @@ static void start(const pool *p, pool_worker *w, const work_item *item)
 
 /* ---- the pool ---- */
 
+/* Lets the first of the prepared workers build, if fewer than allowed do. */
+static void let_build(const pool *p)
+{
+    unsigned building = 0;
+    pool_worker *next = NULL;
+    for (size_t i = 0; i < p->worker_count; i++) {
+        pool_worker *w = &p->workers[i];
+        building += w->is_building;
+        if (w->process != 0 && !w->is_building && (next == NULL || w->item < next->item)) {
+            next = w;
+        }
+    }
+    if (next != NULL && building < p->terms->jobs) {
+        const uint64_t end_ns = now_ns() + WAIT_NS_MIN + 100 * next->item->build_ns;
+        next->is_building = true;
+        next->end_ns = end_ns < p->end_ns ? end_ns : p->end_ns;
+        kill(next->process, WORKER_GO);
+    }
+}
+
 static void end_worker(const pool *p, pid_t process)
 {
-    for (unsigned i = 0; i < p->terms->jobs; i++) {
+    for (size_t i = 0; i < p->worker_count; i++) {
         pool_worker *w = &p->workers[i];
         if (w->process == process) {
+            w->process = 0;
+            w->is_building = false;
+            let_build(p);
             tell(p, w->item, result_of_worker(p, w));
             free_worker(w);
         }
@@ -263,7 +290,7 @@ static void end_worker(const pool *p, pid_t process)
 static uint64_t kill_late(const pool *p)
 {
     uint64_t next_ns = UINT64_MAX;
-    for (unsigned i = 0; i < p->terms->jobs; i++) {
+    for (size_t i = 0; i < p->worker_count; i++) {
         const pool_worker *w = &p->workers[i];
         if (w->process != 0 && w->end_ns <= now_ns()) {
             kill(w->process, SIGKILL);
@@ -296,7 +323,7 @@ static void wait_for_one(const pool *p)
 
 static pool_worker *free_place(const pool *p)
 {
-    for (unsigned i = 0; i < p->terms->jobs; i++) {
+    for (size_t i = 0; i < p->worker_count; i++) {
         if (p->workers[i].process == 0) {
             return &p->workers[i];
         }
@@ -306,7 +333,7 @@ static pool_worker *free_place(const pool *p)
 
 static bool is_working(const pool *p)
 {
-    for (unsigned i = 0; i < p->terms->jobs; i++) {
+    for (size_t i = 0; i < p->worker_count; i++) {
         if (p->workers[i].process != 0) {
             return true;
         }
@@ -316,18 +343,20 @@ static bool is_working(const pool *p)
 
 void pool_run(const pool_terms *terms, const work_list *list, pool_report *report, void *user)
 {
-    sigset_t child_signal, mask;
-    sigemptyset(&child_signal);
-    sigaddset(&child_signal, SIGCHLD);
+    sigset_t signals, mask;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, WORKER_GO); /* workers inherit this */
     /* Sets the default action, because there would be no exit status if this process had inherited
      * SIG_IGN. */
     signal(SIGCHLD, SIG_DFL);
-    sigprocmask(SIG_BLOCK, &child_signal, &mask);
+    sigprocmask(SIG_BLOCK, &signals, &mask);
     const pool p = {.terms = terms,
                     .report = report,
                     .user = user,
                     .sandboxed = sandbox_is_possible(),
-                    .workers = must(calloc(terms->jobs, sizeof(pool_worker))),
+                    .workers = must(calloc(terms->jobs, 3 * sizeof(pool_worker))),
+                    .worker_count = 3 * (size_t)terms->jobs,
                     .end_ns = terms->budget_ns == 0 ? UINT64_MAX : now_ns() + terms->budget_ns};
     for (size_t i = 0; i < list->count; i++) {
         pool_worker *w;
@@ -336,6 +365,7 @@ void pool_run(const pool_terms *terms, const work_list *list, pool_report *repor
         }
         if (now_ns() < p.end_ns) {
             start(&p, w, &list->items[i]);
+            let_build(&p);
         } else {
             tell(&p, &list->items[i], result_of("left", "the time is over"));
         }

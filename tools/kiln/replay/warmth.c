@@ -9,7 +9,6 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 #include "../text/progress.h"
-#include "work_list.h"
 
 #define NVRTC "NVRTC "
 
@@ -90,9 +89,34 @@ static const char *newest_driver(const built_program *items, size_t count)
     return items[newest].driver;
 }
 
-/* Adds what is known of the drivers of one family, whose programs are sorted by their inputs. */
-static void add_family(json_t *array, const built_program *items, size_t count)
+/* Receives the programs of the drivers of one family, sorted by their inputs. */
+typedef void family_step(void *user, const built_program *items, size_t count);
+
+static void each_family(kiln_store *store, family_step *step, void *user)
 {
+    program_list list = {0};
+    walk_items(store, visit, &list);
+    progress_end();
+    if (list.count > 0) {
+        qsort(list.items, list.count, sizeof *list.items, by_family_and_inputs);
+    }
+    for (size_t first = 0, i = 0; first < list.count; first = i) {
+        while (i < list.count && by_family(&list.items[first], &list.items[i]) == 0) {
+            i++;
+        }
+        step(user, list.items + first, i - first);
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        free(list.items[i].driver);
+    }
+    free(list.items);
+}
+
+/* ---- how many programs are ready ---- */
+
+static void add_family(void *user, const built_program *items, size_t count)
+{
+    json_t *array = user;
     const char *newest = newest_driver(items, count);
     uint64_t programs = 0, ready = 0;
     for (size_t i = 0; i < count;) {
@@ -117,22 +141,56 @@ static void add_family(json_t *array, const built_program *items, size_t count)
 
 json_t *warmth_read(kiln_store *store)
 {
-    program_list list = {0};
     json_t *array = must(json_array());
-    walk_items(store, visit, &list);
-    progress_end();
-    if (list.count > 0) {
-        qsort(list.items, list.count, sizeof *list.items, by_family_and_inputs);
-    }
-    for (size_t first = 0, i = 0; first < list.count; first = i) {
-        while (i < list.count && by_family(&list.items[first], &list.items[i]) == 0) {
-            i++;
-        }
-        add_family(array, &list.items[first], i - first);
-    }
-    for (size_t i = 0; i < list.count; i++) {
-        free(list.items[i].driver);
-    }
-    free(list.items);
+    each_family(store, add_family, array);
     return array;
+}
+
+/* ---- what is ready ---- */
+
+typedef struct digest_list {
+    kiln_digest *items;
+    size_t count, capacity;
+} digest_list;
+
+static int by_digest(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(kiln_digest));
+}
+
+static void add_ready(void *user, const built_program *items, size_t count)
+{
+    digest_list *ready = user;
+    const char *newest = newest_driver(items, count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(items[i].driver, newest) == 0) {
+            ready->items =
+                array_grown(ready->items, ready->count, &ready->capacity, sizeof *ready->items);
+            ready->items[ready->count++] = items[i].inputs;
+        }
+    }
+}
+
+void warmth_put_ready_last(kiln_store *store, work_list *list)
+{
+    digest_list ready = {0};
+    each_family(store, add_ready, &ready);
+    if (ready.count == 0) {
+        return;
+    }
+    qsort(ready.items, ready.count, sizeof *ready.items, by_digest);
+    work_item *last = must(calloc(list->count + 1, sizeof *last));
+    size_t first_count = 0, last_count = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const work_item *item = &list->items[i];
+        if (bsearch(&item->inputs, ready.items, ready.count, sizeof *ready.items, by_digest) !=
+            NULL) {
+            last[last_count++] = *item;
+        } else {
+            list->items[first_count++] = *item;
+        }
+    }
+    memcpy(list->items + first_count, last, last_count * sizeof *last);
+    free(last);
+    free(ready.items);
 }

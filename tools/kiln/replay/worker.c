@@ -307,14 +307,16 @@ static void find_working_folder(worker *w)
 
 /* ---- the compiler's process ---- */
 
+/* Limits the processor time of a build. At the first limit it gets SIGXCPU; if it ignores that,
+ * SIGKILL a second later. */
 static void limit_processor_time(const kiln_entry *entry)
 {
     const uint64_t cost_s = kiln_entry_provenance(entry).build_ns / 1000000000;
     const rlim_t seconds = PROCESSOR_SECONDS_MIN + 10 * cost_s;
     struct rlimit limit;
     if (getrlimit(RLIMIT_CPU, &limit) == 0) {
-        limit.rlim_max = limit.rlim_max < seconds ? limit.rlim_max : seconds;
-        limit.rlim_cur = limit.rlim_max;
+        limit.rlim_cur = limit.rlim_cur < seconds ? limit.rlim_cur : seconds;
+        limit.rlim_max = limit.rlim_max < seconds ? limit.rlim_max : seconds + 1;
         setrlimit(RLIMIT_CPU, &limit);
     }
 }
@@ -614,10 +616,11 @@ static int report_end(const worker *w, int status, long seconds)
         }
         }
     }
-    if (WTERMSIG(status) == SIGKILL && seconds + 1 < PROCESSOR_SECONDS_MIN) {
+    const bool is_killed = WTERMSIG(status) == SIGKILL;
+    if (is_killed && seconds + 1 < PROCESSOR_SECONDS_MIN) {
         return report("left", "the compiler was killed", output);
     }
-    owned char *why = WTERMSIG(status) == SIGKILL
+    owned char *why = is_killed || WTERMSIG(status) == SIGXCPU
                           ? text_of("the compiler used %ld s of processor time", seconds)
                           : text_of("the compiler crashed: signal %d (%s)", WTERMSIG(status),
                                     strsignal(WTERMSIG(status)));
@@ -716,9 +719,19 @@ static int remove_path(const char *path, const struct stat *status, int kind, st
     return 0;
 }
 
+static void wait_for_turn(void)
+{
+    sigset_t go;
+    int signal_number;
+    sigemptyset(&go);
+    sigaddset(&go, WORKER_GO);
+    sigwait(&go, &signal_number);
+}
+
 static int run(worker *w)
 {
     long seconds;
+    wait_for_turn();
     const int status = run_child(w, build, &seconds);
     const int exit_code = report_end(w, status, seconds);
     if (!w->terms->sandboxed) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The process that repeats one build. It reads the entry from standard input, enters a sandbox,
- * calls the compiler in a child process, and reports what became of it.
+ * waits for its turn, calls the compiler in a child process, and reports what became of it.
  */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 
 #include "build.h"
@@ -12,6 +13,10 @@
 /* Descriptors that the process is started with: the report, a line of JSON with "result" and
  * perhaps "why" and "log", goes to standard output; the new entry, if there is one, to this one. */
 #define WORKER_ENTRY_FILE 3
+
+/* When the sandbox is ready, the process waits for this signal, which must be blocked when it
+ * starts. Then it calls the compiler. */
+#define WORKER_GO SIGUSR1
 
 typedef struct worker_terms {
     const char *parent; /* the id of the process that started this one, which ends with it */
