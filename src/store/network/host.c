@@ -23,11 +23,9 @@ static void take(kilni_host *host, const kilni_lookup *lookup)
 static void done(kilni_lookup *lookup)
 {
     kilni_host *host = lookup->user;
-    if (host) {
-        take(host, lookup);
-        host->lookup = NULL;
-        host->found(host, lookup->count > 0 ? KILN_OK : KILN_E_IO);
-    }
+    take(host, lookup);
+    host->lookup = NULL;
+    host->found(host, lookup->count > 0 ? KILN_OK : KILN_E_IO);
     free(lookup);
 }
 
@@ -82,7 +80,7 @@ void kilni_host_try_next(kilni_host *host)
 void kilni_host_abandon(kilni_host *host)
 {
     if (host->lookup) {
-        host->lookup->user = NULL;
+        kilni_lookup_abandon(host->lookup);
         host->lookup = NULL;
     }
 }

@@ -8,6 +8,11 @@
 
 #include "os/thread.h"
 
+/* Only the I/O thread uses these. They belong to the process whose number is below. */
+static unsigned process;
+static unsigned running; /* threads */
+static kilni_lookup *waiting, **last_waiting = &waiting;
+
 static void find(kilni_lookup *lookup, int flags)
 {
     char port[8];
@@ -35,10 +40,32 @@ bool kilni_lookup_is_address(kilni_lookup *lookup)
     return lookup->count > 0;
 }
 
+static kiln_status start_thread(kilni_lookup *lookup);
+
+static kilni_lookup *take_waiting(void)
+{
+    kilni_lookup *lookup = waiting;
+    waiting = lookup->next;
+    last_waiting = waiting ? last_waiting : &waiting;
+    return lookup;
+}
+
+/* Called on the I/O thread when a thread has looked up a name. */
 static void finish(kilni_task *task)
 {
     kilni_lookup *lookup = (kilni_lookup *)task;
-    lookup->done(lookup);
+    running--;
+    while (waiting && running < KILNI_LOOKUP_THREADS) {
+        kilni_lookup *next = take_waiting();
+        if (start_thread(next) != KILN_OK) {
+            next->done(next); /* without addresses */
+        }
+    }
+    if (lookup->is_abandoned) {
+        free(lookup);
+    } else {
+        lookup->done(lookup);
+    }
 }
 
 static void *run(void *argument)
@@ -52,13 +79,52 @@ static void *run(void *argument)
     return NULL;
 }
 
-kiln_status kilni_lookup_start(kilni_lookup *lookup)
+static kiln_status start_thread(kilni_lookup *lookup)
 {
     pthread_t thread;
-    lookup->count = 0;
     if (!kilni_thread_start(run, lookup, &thread)) {
         return KILN_E_IO;
     }
     pthread_detach(thread);
+    running++;
     return KILN_OK;
+}
+
+/* In a forked child, forgets the look-ups of the parent, without touching them. */
+static void enter_process(void)
+{
+    if (process != kilni_loop_process()) {
+        process = kilni_loop_process();
+        running = 0;
+        waiting = NULL;
+        last_waiting = &waiting;
+    }
+}
+
+kiln_status kilni_lookup_start(kilni_lookup *lookup)
+{
+    enter_process();
+    lookup->count = 0;
+    if (running < KILNI_LOOKUP_THREADS) {
+        return start_thread(lookup);
+    }
+    lookup->next = NULL;
+    *last_waiting = lookup;
+    last_waiting = &lookup->next;
+    return KILN_OK;
+}
+
+void kilni_lookup_abandon(kilni_lookup *lookup)
+{
+    kilni_lookup **at = &waiting;
+    while (*at && *at != lookup) {
+        at = &(*at)->next;
+    }
+    if (!*at) {
+        lookup->is_abandoned = true;
+        return;
+    }
+    *at = lookup->next;
+    last_waiting = lookup->next ? last_waiting : at;
+    free(lookup);
 }

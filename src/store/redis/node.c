@@ -146,22 +146,20 @@ static kilni_redis_exchange *take_waiting(kilni_redis_node *node)
 static void found(kilni_lookup *lookup)
 {
     kilni_redis_node *node = lookup->user;
-    if (node) {
-        kilni_redis_exchange *exchange = take_waiting(node);
-        node->lookup = NULL;
-        memcpy(node->addresses, lookup->addresses, sizeof node->addresses);
-        node->address_count = lookup->count;
-        node->found_ns = kilni_clock_ns();
-        if (lookup->count == 0) {
-            note_failure(node, KILN_E_IO, false);
-            kilni_redis_exchange_end_all(exchange, KILN_E_IO);
-            exchange = NULL;
-        }
-        while (exchange) {
-            kilni_redis_exchange *next = exchange->next;
-            send_exchange(node, exchange);
-            exchange = next;
-        }
+    kilni_redis_exchange *exchange = take_waiting(node);
+    node->lookup = NULL;
+    memcpy(node->addresses, lookup->addresses, sizeof node->addresses);
+    node->address_count = lookup->count;
+    node->found_ns = kilni_clock_ns();
+    if (lookup->count == 0) {
+        note_failure(node, KILN_E_IO, false);
+        kilni_redis_exchange_end_all(exchange, KILN_E_IO);
+        exchange = NULL;
+    }
+    while (exchange) {
+        kilni_redis_exchange *next = exchange->next;
+        send_exchange(node, exchange);
+        exchange = next;
     }
     free(lookup);
 }
@@ -416,7 +414,8 @@ void kilni_redis_node_stop(kilni_redis_node *node)
     enter_process(node);
     node->is_stopped = true;
     if (node->lookup) {
-        node->lookup->user = NULL;
+        kilni_lookup_abandon(node->lookup);
+        node->lookup = NULL;
     }
     kilni_prober_stop(&node->prober);
     kilni_redis_exchange_end_all(take_waiting(node), KILN_E_IO);

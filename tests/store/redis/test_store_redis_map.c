@@ -2,13 +2,17 @@
  *
  * A node of a Redis cluster that lies: its map names a thousand nodes. A program that asks for many
  * entries must not get a thousand connections. The nodes are addresses of loopback, for all of
- * which one process answers.
+ * which one process answers; or they are names that no name server knows, and the program must not
+ * get a thread for each of them.
  */
 #include "support/store_scene.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -27,11 +31,21 @@
 static unsigned port;
 static pid_t server;
 static char map[MAP_SIZE];
+static bool has_names; /* the map names nodes by names */
+
+#define SLOW_NAMES ".slow.test"  /* the end of the names that the map has */
+#define KNOWN_NAME "server.test" /* a name of loopback */
+#define LOOKUP_THREADS 4u        /* docs/internals/fleet.md */
+#define ASKING_THREADS 40u
 
 static const char *host_of(unsigned node)
 {
-    static char host[16];
-    snprintf(host, sizeof host, "127.0.%u.%u", node / 250, 1 + node % 250);
+    static char host[32];
+    if (has_names) {
+        snprintf(host, sizeof host, "node-%u" SLOW_NAMES, node);
+    } else {
+        snprintf(host, sizeof host, "127.0.%u.%u", node / 250, 1 + node % 250);
+    }
     return host;
 }
 
@@ -87,9 +101,8 @@ static void allow_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int start_server(void **state)
+static int start_server(void)
 {
-    (void)state;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t size = sizeof address;
     const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -108,6 +121,20 @@ static int start_server(void **state)
     }
     close(listener);
     return 0;
+}
+
+static int start_with_addresses(void **state)
+{
+    (void)state;
+    has_names = false;
+    return start_server();
+}
+
+static int start_with_names(void **state)
+{
+    (void)state;
+    has_names = true;
+    return start_server();
 }
 
 static int stop_server(void **state)
@@ -153,10 +180,117 @@ static void test_a_map_of_a_thousand_nodes(void **state)
     kiln_store_close(&store);
 }
 
+/* ---- names ---- */
+
+/* Guards the variables below. */
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t names_changed = PTHREAD_COND_INITIALIZER;
+static bool is_answered; /* the name servers answer */
+static unsigned looked_up, waiting, most_waiting;
+
+/* Waits until the name servers answer. */
+static void wait_for_answer(void)
+{
+    pthread_mutex_lock(&names_lock);
+    looked_up++;
+    waiting++;
+    most_waiting = waiting > most_waiting ? waiting : most_waiting;
+    while (!is_answered) {
+        pthread_cond_wait(&names_changed, &names_lock);
+    }
+    waiting--;
+    pthread_cond_broadcast(&names_changed);
+    pthread_mutex_unlock(&names_lock);
+}
+
+/* Lets the look-ups that are under way fail. */
+static void answer_names(void)
+{
+    pthread_mutex_lock(&names_lock);
+    is_answered = true;
+    pthread_cond_broadcast(&names_changed);
+    while (waiting > 0) {
+        pthread_cond_wait(&names_changed, &names_lock);
+    }
+    pthread_mutex_unlock(&names_lock);
+}
+
+typedef int getaddrinfo_fn(const char *name, const char *service, const struct addrinfo *hints,
+                           struct addrinfo **ret_found);
+
+/* Replaces the system's function, which knows none of the names. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret_found)
+{
+    union {
+        void *symbol;
+        getaddrinfo_fn *call;
+    } system = {.symbol = dlsym(RTLD_NEXT, "getaddrinfo")};
+    const bool is_lookup = name && !(hints->ai_flags & AI_NUMERICHOST);
+    if (is_lookup && strstr(name, SLOW_NAMES)) {
+        wait_for_answer();
+        return EAI_AGAIN;
+    }
+    const bool is_known = is_lookup && strcmp(name, KNOWN_NAME) == 0;
+    return system.call(is_known ? "127.0.0.1" : name, service, hints, ret_found);
+}
+
+static kiln_store *asked;
+
+static void *ask(void *argument)
+{
+    const uint64_t first = (uint64_t)(uintptr_t)argument * KEYS / ASKING_THREADS;
+    for (uint64_t i = 0; i < 3; i++) {
+        scratch_get(asked, first + i);
+    }
+    return NULL;
+}
+
+static kiln_status get_by_name(void)
+{
+    char location[128];
+    kiln_store *store = NULL;
+    snprintf(location, sizeof location, "redis://" KNOWN_NAME ":%u?trust=any", port);
+    assert_int_equal(kiln_store_open(location, NULL, &store, NULL), KILN_OK);
+    kiln_status status = scratch_get(store, 1);
+    /* On a busy machine, the first look-up may take too long. */
+    for (unsigned i = 0; i < 300 && status != KILN_MISS; i++) {
+        usleep(100000);
+        status = scratch_get(store, 1);
+    }
+    kiln_store_close(&store);
+    return status;
+}
+
+static void test_a_map_of_a_thousand_names(void **state)
+{
+    (void)state;
+    char location[128];
+    pthread_t threads[ASKING_THREADS];
+    snprintf(location, sizeof location, "redis-cluster://127.0.0.1:%u?trust=any", port);
+    assert_int_equal(kiln_store_open(location, NULL, &asked, NULL), KILN_OK);
+    for (uintptr_t i = 0; i < ASKING_THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, (void *)i), 0);
+    }
+    for (size_t i = 0; i < ASKING_THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    kiln_store_close(&asked);
+    /* The names that waited for a thread are forgotten with the store. A look-up of a different
+     * server's name comes after all that the close has left. */
+    answer_names();
+    assert_int_equal(get_by_name(), KILN_MISS);
+    assert_in_range(most_waiting, 1, LOOKUP_THREADS);
+    assert_int_equal(looked_up, most_waiting);
+}
+
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_map_of_a_thousand_nodes, start_server, stop_server),
+        cmocka_unit_test_setup_teardown(test_a_map_of_a_thousand_nodes, start_with_addresses,
+                                        stop_server),
+        cmocka_unit_test_setup_teardown(test_a_map_of_a_thousand_names, start_with_names,
+                                        stop_server),
     };
     if (count != 2) {
         return 2;
