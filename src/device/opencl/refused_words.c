@@ -45,7 +45,7 @@ const kilni_word_list kilni_opencl_words = {
     .pragma_operators = BITS(OPERATORS, ASSEMBLY),
     .beginnings = BITS(CONSTANT, DIRECTIVES),
     .also = KILNI_SEEN_PRAGMA_STRING | KILNI_SEEN_ASSEMBLY_FILE | KILNI_SEEN_OPEN_STRING |
-            KILNI_SEEN_ESCAPE,
+            KILNI_SEEN_ESCAPE | KILNI_SEEN_STRING_OPERATOR | KILNI_SEEN_LONE_DOT,
 };
 
 static const char *first_of(uint64_t found, size_t from, size_t to)
@@ -63,11 +63,13 @@ static const char *first_of(uint64_t found, size_t from, size_t to)
  * times. */
 const char *kilni_opencl_words_refusal(const kilni_words *seen)
 {
+    static const uint64_t dot_in_string = KILNI_SEEN_STRING_OPERATOR | KILNI_SEEN_LONE_DOT;
     const uint64_t found = kilni_words_found(seen);
     if (found & KILNI_SEEN_LONE_RETURN) {
         return KILNI_LONE_RETURN_REFUSAL;
     }
-    if ((found & (KILNI_SEEN_ASSEMBLY_FILE | KILNI_SEEN_OPEN_STRING)) &&
+    if (((found & (KILNI_SEEN_ASSEMBLY_FILE | KILNI_SEEN_OPEN_STRING)) ||
+         (found & dot_in_string) == dot_in_string) &&
         (found & BITS(ASSEMBLY, PRAGMAS))) {
         return "assembly that may include a file";
     }

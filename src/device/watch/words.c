@@ -17,6 +17,7 @@ typedef struct scanner {
     bool has_string;
     bool is_in_comment; /* a comment began in this or an earlier line; a string may count as one */
     bool is_continued;  /* the line continues after a newline within a comment */
+    bool is_after_text; /* something other than blanks precedes in this line */
     char before;        /* the character before this one */
 } scanner;
 
@@ -160,8 +161,8 @@ static const char *scan_name(scanner *s, const char *at)
 
 /* Returns what the name after a dot might mean to an assembler. KILNI_SEEN_ASSEMBLY_FILE is a
  * directive that reads a file, or that can assemble such a directive. KILNI_SEEN_OPEN_STRING is the
- * beginning of such a directive at the end of a string. 0 is anything else. Assemblers ignore
- * case. */
+ * beginning of such a directive, and then the end of a string, an operand, an alternative, an
+ * escape sequence or a comment. 0 is anything else. Assemblers ignore case. */
 static uint64_t directive_after_dot(const char *at, const char *end)
 {
     static const char *const directives[] = {"incb", "incl", "macr", "irp"};
@@ -175,7 +176,7 @@ static uint64_t directive_after_dot(const char *at, const char *end)
         name[length++] = *at;
         at = skip_splices(at + 1, end);
     }
-    const bool is_cut = at < end && *at == '"';
+    const bool is_cut = at < end && *at != '\0' && strchr("\"%{|}$\\?/", *at);
     uint64_t found = 0;
     for (size_t i = 0; i < sizeof directives / sizeof *directives; i++) {
         const size_t whole = strlen(directives[i]);
@@ -188,8 +189,7 @@ static uint64_t directive_after_dot(const char *at, const char *end)
     return found;
 }
 
-/* Returns true if the dot before @next is not part of a name, a number or an ellipsis. The #
- * operator can turn such a dot into a string. */
+/* Returns true if the dot before @next is not part of a name, a number or an ellipsis. */
 static bool is_lone_dot(const scanner *s, const char *next)
 {
     const bool has_next = next < s->end && (is_name_character(*next) || *next == '.');
@@ -213,9 +213,22 @@ static void end_line(scanner *s)
     s->is_pragma = s->may_have_strings = s->has_string = false;
 }
 
+/* Returns true if the character at @at may be the # operator: it does not begin a line, as a
+ * directive does, and is not a part of ##. */
+static bool may_make_string(const scanner *s, const char *at, const char *next)
+{
+    const bool has_next = next < s->end;
+    const bool is_after = s->before == '#', is_before = has_next && *next == '#';
+    return s->is_after_text && (*at == '#' ? is_after == is_before
+                                           : begins_with(at, s->end, *at == '%' ? "%:" : "?\?="));
+}
+
 static void scan_punctuation(scanner *s, const char *at, const char *next)
 {
     const bool has_next = next < s->end;
+    if (strchr("#%?", *at) && may_make_string(s, at, next)) {
+        s->words->found |= KILNI_SEEN_STRING_OPERATOR;
+    }
     switch (*at) {
     case '#':
         s->words->pastes |= has_next && *next == '#';
@@ -229,7 +242,7 @@ static void scan_punctuation(scanner *s, const char *at, const char *next)
         break;
     case '.':
         s->words->found |= directive_after_dot(next, s->end);
-        s->words->found |= is_lone_dot(s, next) ? KILNI_SEEN_OPEN_STRING : 0;
+        s->words->found |= is_lone_dot(s, next) ? KILNI_SEEN_LONE_DOT : 0;
         break;
     case '/':
         s->is_in_comment |= has_next && *next == '*';
@@ -273,6 +286,7 @@ static void scan(kilni_words *words, const void *text, size_t size)
         if (is_name_character(*at)) {
             at = scan_name(&s, at);
             s.before = 'a';
+            s.is_after_text = true;
             continue;
         }
         const char *behind = skip_splices(at, s.end);
@@ -280,6 +294,7 @@ static void scan(kilni_words *words, const void *text, size_t size)
         if (behind == at) {
             scan_punctuation(&s, at, next);
             s.before = *at;
+            s.is_after_text = *at != '\n' && (s.is_after_text || !strchr(" \t\v\f\r", *at));
             at = *at == '\\' && next < s.end && *next == '\\' ? next + 1 : next;
         } else {
             at = behind;

@@ -24,11 +24,15 @@ enum { KILNI_WORDS_MAX = 29 };
 
 /* Bits of a set, in addition to those of the words. Each stands for a property that any text can
  * have. */
+/* A # that may be the operator that makes strings, with which a lone dot can become a part of an
+ * assembler's directive. */
+#define KILNI_SEEN_STRING_OPERATOR (UINT64_C(1) << 57)
+#define KILNI_SEEN_LONE_DOT (UINT64_C(1) << 58)
 #define KILNI_SEEN_ESCAPE (UINT64_C(1) << 59) /* an escape sequence that can stand for a letter */
 #define KILNI_SEEN_PRAGMA_STRING (UINT64_C(1) << 60) /* a #pragma that has a string */
 #define KILNI_SEEN_ASSEMBLY_FILE (UINT64_C(1) << 61) /* .incbin, .include, .macro or .irp */
 /* A string that might contain the beginning of one of these directives, or one of them in escape
- * sequences. Also a dot that might become such a string. */
+ * sequences. */
 #define KILNI_SEEN_OPEN_STRING (UINT64_C(1) << 62)
 /* A carriage return without a newline after it: some compilers treat it as a newline, or as a part
  * of a line splice. This bit applies to every list of words. */

@@ -187,6 +187,10 @@ static void recognizes_sources_that_read_no_files(void **state)
         {"/* It stops here. */\n__asm__(\"nop\");\nfloat f = 1. + .5f;\n"
          "#define V(...) 0\n",
          NULL},
+        {"// Of 'A' and 'B'.\n// (As in f()). It ends.\n__asm__(\"nop\");\n"
+         "#define J(a, b) a##b\n # \n",
+         NULL},
+        {"#define S(x) #x\n// (As in f()).\n", NULL},
         {"#\n# 12 \"file.cl\"\n#line 3 \"x.cl\"\n", NULL},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -232,10 +236,22 @@ static void refuses_unknown_inputs(void **state)
         {"__asm__(\"\\x2eincbin \\\"h.h\\\"\");\n", "assembly"},
         {"__asm__(\"\\56incbin \\\"h.h\\\"\");\n", "assembly"},
         {"__asm__(\".i\\u006ecbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define S(x) \\\n#x\n__asm__(S(.) \"incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define S(x) /*\n*/#x\n__asm__(S(.) \"incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define S(x) \"\"###x\n__asm__(S(.) \"incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define S(x) %:x\n__asm__(S(.) \"incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define S(x) ?\?=x\n__asm__(S(.) \"incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define I incbin\n#define S(x) #x\n#define T(x) S(x)\n__asm__(T(. I \"h.h\"));\n",
+         "assembly"},
+        {"__asm__(\".%c0 \\\"h.h\\\"\" : : \"i\"(incbin));\n", "assembly"},
+        {"__asm__(\".i%c0 \\\"h.h\\\"\" : : \"i\"(ncbin));\n", "assembly"},
+        {"__asm__(\". {in|in}cbin \\\"h.h\\\"\");\n", "assembly"},
+        {"__asm__(\"./**/incbin \\\"h.h\\\"\");\n", "assembly"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         expect_refused(cases[i].code, NULL, cases[i].reason);
     }
+    expect_refused("__asm__(S(.) \"incbin \\\"h.h\\\"\");", "-DS(x)=#x", "assembly");
     expect_refused("CAT(__TIM, E, __)", "-DCAT(a,b,c)=a##b##c", "__TIME__");
 }
 
