@@ -6,6 +6,7 @@
 
 #include "../shared/cancellation_guard.h"
 #include "../shared/helper.h"
+#include "../shared/included_files.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "answers.h"
@@ -173,6 +174,7 @@ const nvrtc_hooks *kiln_nvrtc_layer_hooks(void)
 static void drain(void *unused)
 {
     (void)unused;
+    included_files_drain();
     session_end();
     helper_process_ends();
 }

@@ -11,6 +11,7 @@
 
 #include "../shared/cancellation_guard.h"
 #include "../shared/helper.h"
+#include "../shared/included_files.h"
 #include "../shared/session.h"
 #include "calls.h"
 #include "duplicate_layer.h"
@@ -171,6 +172,7 @@ EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void
 static void drain(void *unused)
 {
     (void)unused;
+    included_files_drain();
     session_end();
     helper_process_ends();
 }

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "included_files.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include <kiln/store_tools.h>
 
@@ -9,10 +14,16 @@
 #include "device/file_content.h"
 #include "device/watch/inputs.h"
 #include "device/watch/stored_reads.h"
+#include "os/thread.h"
 #include "session.h"
 
 /* Larger files are not kept. */
 #define FILE_BYTES_MAX (16u << 20)
+
+/* If the names of more files wait, the thread that builds keeps the next ones itself. */
+#define WAITING_BYTES_MAX (16u << 20)
+
+#define DRAIN_SECONDS 10
 
 static void keep_file(kiln_store *included, const char *path, const unsigned char *digest)
 {
@@ -47,13 +58,133 @@ static void keep_all(kiln_store *included, kiln_bytes reads, const char *program
 
 /* The store is opened for each result, and closed again, because that saves its totals, and so
  * keeps it below its limit. */
-void included_files_keep(kiln_bytes reads, const char *program_name)
+static void keep_result(kiln_bytes reads, const char *program_name)
 {
-    const uint64_t max_bytes = session_config()->included_max_bytes;
     kiln_store *included = NULL;
-    if (session_requests() && session_can_store() && max_bytes > 0 &&
-        kiln_included_open(session_requests()->store, max_bytes, &included) == KILN_OK) {
+    if (kiln_included_open(session_requests()->store, session_config()->included_max_bytes,
+                           &included) == KILN_OK) {
         keep_all(included, reads, program_name);
         kiln_store_close(&included);
     }
+}
+
+/* ---- the thread ---- */
+
+/* A result whose files are to be kept. */
+typedef struct waiting_result {
+    struct waiting_result *next;
+    char *program_name; /* may be NULL */
+    size_t size;
+    unsigned char reads[];
+} waiting_result;
+
+/* Guards the fields below. In a forked child, nothing takes it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static waiting_result *first, *last;
+static size_t waiting_bytes;
+static bool is_running; /* a thread keeps results, until none waits */
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+
+static waiting_result *result_new(kiln_bytes reads, const char *program_name)
+{
+    waiting_result *result = malloc(sizeof *result + reads.size);
+    if (!result) {
+        return NULL;
+    }
+    *result = (waiting_result){.program_name = program_name ? strdup(program_name) : NULL,
+                               .size = reads.size};
+    memcpy(result->reads, reads.data, reads.size);
+    if (program_name && !result->program_name) {
+        free(result);
+        return NULL;
+    }
+    return result;
+}
+
+static void result_free(waiting_result *result)
+{
+    free(result->program_name);
+    free(result);
+}
+
+/* Returns NULL, and notes that the thread ends, if no result waits. */
+static waiting_result *take_first(void)
+{
+    pthread_mutex_lock(&lock);
+    waiting_result *result = first;
+    if (result) {
+        first = result->next;
+        waiting_bytes -= result->size;
+    } else {
+        is_running = false;
+        pthread_cond_broadcast(&ended);
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static void *run(void *unused)
+{
+    waiting_result *result;
+    pthread_setname_np(pthread_self(), "kiln-included");
+    while ((result = take_first()) != NULL) {
+        keep_result((kiln_bytes){result->reads, result->size}, result->program_name);
+        result_free(result);
+    }
+    return unused;
+}
+
+/* Called with the lock held. Returns false if a thread is needed and cannot be started. */
+static bool start_thread(void)
+{
+    pthread_t thread;
+    if (!is_running && kilni_thread_start(run, NULL, &thread)) {
+        is_running = true;
+        pthread_detach(thread);
+    }
+    return is_running;
+}
+
+/* Returns false if the caller has to keep the files itself. */
+static bool leave_to_thread(kiln_bytes reads, const char *program_name)
+{
+    waiting_result *result = result_new(reads, program_name);
+    if (!result) {
+        return false;
+    }
+    pthread_mutex_lock(&lock);
+    const bool is_left = waiting_bytes <= WAITING_BYTES_MAX && start_thread();
+    if (is_left) {
+        *(first ? &last->next : &first) = result;
+        last = result;
+        waiting_bytes += result->size;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!is_left) {
+        result_free(result);
+    }
+    return is_left;
+}
+
+void included_files_keep(kiln_bytes reads, const char *program_name)
+{
+    if (session_requests() && session_can_store() && session_config()->included_max_bytes > 0 &&
+        /* A second thread makes each getc of the program slower: see kilni_writer_spare_thread. */
+        (kilni_is_single_threaded() || !leave_to_thread(reads, program_name))) {
+        keep_result(reads, program_name);
+    }
+}
+
+void included_files_drain(void)
+{
+    if (session_is_forked()) {
+        return;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += DRAIN_SECONDS;
+    pthread_mutex_lock(&lock);
+    while (is_running && pthread_cond_timedwait(&ended, &lock, &until) == 0) {
+    }
+    pthread_mutex_unlock(&lock);
 }

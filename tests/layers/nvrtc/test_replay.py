@@ -267,6 +267,18 @@ class Included(IncludedCase):
         os.remove(header)
         self.assert_impossible(self.replay_gone(), "found.h, which does not exist here")
 
+    def test_a_program_with_threads(self):
+        """A thread of Kiln's keeps the files of a process with several threads."""
+        headers = [self.file(f"include/found{i}.h", f"// found {i}\n") for i in range(50)]
+        text = "".join(f'#include "{os.path.basename(header)}"\n' for header in headers) + SOURCE
+        source = ["--source", self.file("k.cu", text), "--library", ARGUMENTS.stand_in]
+        self.run_program("--threads", "8", *source, "--", "-I" + os.path.dirname(headers[0]),
+                         "-arch=sm_80", expect=None)
+        self.assertEqual(len(self.kept()), len(headers))
+        shutil.rmtree(os.path.dirname(headers[0]))
+        report = self.replay("--nvrtc", ARGUMENTS.stand_in, "--arch", "90")
+        self.assertEqual((report["built"], report["impossible"]), (4, 0), report)
+
     def test_what_is_kept_is_bounded(self):
         self.environment["KILN_INCLUDED_MAX_SIZE"] = "64K"
         for _ in range(8):
