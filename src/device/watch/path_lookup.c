@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "device/file_content.h"
+#include "device/watch/content_digest.h"
 #include "os/file.h"
 #include "os/os.h"
 
@@ -25,8 +26,7 @@ static void describe_file(const kilni_file_content *file, kilni_path_facts *ret_
     ret_facts->device = file->device;
     ret_facts->inode = file->inode;
     ret_facts->changed = file->changed;
-    crypto_generichash(ret_facts->digest, sizeof ret_facts->digest, file->bytes, file->size, NULL,
-                       0);
+    kilni_content_digest(file->bytes, file->size, ret_facts->digest);
 }
 
 static bool find_folder(const char *path, kilni_path_facts *ret_facts)
