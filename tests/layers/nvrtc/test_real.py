@@ -284,6 +284,22 @@ class Folders(Real):
         plain = self.run_program(*program, kiln=False)
         self.assertEqual(self.run_program(*program, expect=["hit-store"]), plain)
 
+    def test_a_folder_that_is_gone_before(self):
+        """A program whose folder does not exist, as CuPy removes it before it compiles, is found
+        after kiln replay has built it for a different architecture."""
+        text = 'extern "C" __global__ void k(float *x) { *x = 1; }'
+        source = self.file("source.cu", text)
+
+        def program(folder, architecture):
+            return ["--source", source, "--name", os.path.join(self.scratch, folder, "k.cu"),
+                    "--", "-arch=" + architecture]
+
+        self.run_program(*program("one", "sm_80"), expect=["built"])
+        subprocess.run([ARGUMENTS.kiln, "replay", "--nvrtc", self.library, "--arch", "sm_90"],
+                       env=self.environment, check=True, stdout=subprocess.DEVNULL)
+        plain = self.run_program(*program("two", "sm_90"), kiln=False)
+        self.assertEqual(self.run_program(*program("two", "sm_90"), expect=["hit-store"]), plain)
+
     def test_the_log_names_this_folder(self):
         """The log names headers next to the program, and contains messages of ptxas."""
         # If the driver's own cache answers, ptxas does not run, and NVRTC's log lacks its part.

@@ -23,10 +23,13 @@ static void recreate_any_folder(const char *path, char *const *protected)
 }
 
 char *missing_files_recreate(const missing_files *missing, const char *program_folder,
-                             const char *working_folder, char *const *protected)
+                             bool has_program_folder, const char *working_folder,
+                             char *const *protected)
 {
     char *why = NULL;
-    recreate_any_folder(program_folder, protected);
+    if (has_program_folder) {
+        recreate_any_folder(program_folder, protected);
+    }
     recreate_any_folder(working_folder, protected);
     for (size_t i = 0; why == NULL && i < missing->count; i++) {
         const missing_file *file = &missing->items[i];

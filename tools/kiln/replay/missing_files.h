@@ -27,7 +27,9 @@ void missing_files_add(missing_files *missing, const kiln_read *read, kiln_entry
  * left out, because the compiler may not need it.
  *
  * @program_folder, @working_folder  absolute; they are made, too
+ * @has_program_folder               false: the first of them is not made, unless a file is in it
  * @protected                        as for recreate_file
  * Returns NULL, or why a file can't be recreated, which the caller frees. */
 char *missing_files_recreate(const missing_files *missing, const char *program_folder,
-                             const char *working_folder, char *const *protected);
+                             bool has_program_folder, const char *working_folder,
+                             char *const *protected);

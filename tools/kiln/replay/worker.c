@@ -52,6 +52,7 @@ typedef struct worker {
     missing_files missing; /* to be recreated in the sandbox */
     bool has_source_file;  /* the program's source must be a file, too */
     bool is_in_own_folder; /* the working directory was the program's folder */
+    bool has_no_folder;    /* the program's folder did not exist: CuPy removes it first */
 } worker;
 
 static bool is_of_opencl(const worker *w)
@@ -260,6 +261,9 @@ static int check_read(void *user, const kiln_read *read)
         w->working_folder = must(strdup(read->path));
     } else if (read->found == KILN_FOUND_FOLDER) {
         check_folder(check, read);
+    } else if (read->found == KILN_FOUND_NOTHING && read->relative_to_program &&
+               strcmp(read->path, ".") == 0) {
+        w->has_no_folder = true;
     } else if (read->found == KILN_FOUND_FILE && is_own_source(w, read)) {
         w->has_source_file = true;
     } else if (read->found == KILN_FOUND_FILE) {
@@ -674,9 +678,10 @@ static char *recreate(const worker *w)
     char *libraries[sizeof w->visible / sizeof w->visible[0]];
     memcpy(libraries, w->visible, w->library_count * sizeof *libraries);
     libraries[w->library_count] = NULL;
-    return w->terms->sandboxed ? missing_files_recreate(&w->missing, w->program_folder,
-                                                        w->working_folder, libraries)
-                               : NULL;
+    return w->terms->sandboxed
+               ? missing_files_recreate(&w->missing, w->program_folder, !w->has_no_folder,
+                                        w->working_folder, libraries)
+               : NULL;
 }
 
 /* Enters the sandbox, and makes the folder in which the compiler may write. */
@@ -704,8 +709,8 @@ static char *enter(worker *w)
         w->working_folder =
             w->is_in_own_folder ? must(strdup(w->program_folder)) : path_in(w, "work");
     }
-    return make_folder(w, "home") && make_folder(w, "tmp") && make_folder(w, "program") &&
-                   make_folder(w, "work")
+    return make_folder(w, "home") && make_folder(w, "tmp") && make_folder(w, "work") &&
+                   (w->has_no_folder || make_folder(w, "program"))
                ? NULL
                : text_of("%s: %s", w->folder, strerror(errno));
 }
