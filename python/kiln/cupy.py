@@ -20,6 +20,8 @@ _OTHER_OPTIONS = re.compile(
     "|rdc|relocatable-device-code|DCUPY_USE_JITIFY|split-compile|@")
 # Variables that NVRTC and the compilers within it read.
 _VARIABLES = ("NVRTC", "NVVM", "LIBNVVM", "NV_NVVM", "EDG_", "LLVM_", "PTXAS")
+# How CuPy names a program after its key.
+_KEY_NAME = re.compile(r"[0-9a-f]{32,}\.cubin\.cu")
 _CALENDAR = re.compile("__(DATE|TIME|TIMESTAMP)__")
 
 door = _door.Door("cupy", "cupy", _VARIABLES)
@@ -102,7 +104,33 @@ def _hook():
             vars(_request).update(outer)
 
     compiler._compile_with_cache_cuda = compile_once
+    _use_lasting_names(compiler)
     set_backend(Backend())
+
+
+def _use_lasting_names(compiler):
+    """Makes CuPy name a program after its source. CuPy's own name for it is its key, in which are
+    NVRTC's version and the architecture. NVRTC's results may depend on the name. So what Kiln builds
+    before an upgrade, or for a different architecture, would have names for which CuPy never asks.
+    Programs that are linked keep CuPy's names, which NVRTC uses to tell their hidden symbols
+    apart."""
+    own = getattr(compiler, "_compile_using_nvrtc_no_warning", None)
+    if own is None or not {"source", "options", "filename", "method"} <= set(
+            inspect.signature(own).parameters):
+        return
+
+    @functools.wraps(own)
+    def compile_named(*arguments, **options):
+        bound = inspect.signature(own).bind(*arguments, **options)
+        bound.apply_defaults()
+        known = bound.arguments
+        if _KEY_NAME.fullmatch(known["filename"]) and known["method"] is None and not any(
+                _OTHER_OPTIONS.match(option.lstrip("-")) for option in known["options"]):
+            digest = hashlib.blake2b(known["source"].encode(), digest_size=20).hexdigest()
+            known["filename"] = digest + ".cubin.cu"
+        return own(*bound.args, **bound.kwargs)
+
+    compiler._compile_using_nvrtc_no_warning = compile_named
 
 
 def _is_counted():

@@ -97,6 +97,34 @@ os.environ["NVRTC_APPEND_FLAGS"] = "-DX"
 assert not is_cached("// 9")
 """ + COUNTS
 
+# The names that NVRTC gets.
+NAMES = INSTALL + """
+compiler._compile_module_with_cache = raise_result.__kwdefaults__["compile"]
+names = []
+class Named(BaseException):
+    pass
+def raise_name(source, name="", *arguments, own=compiler._NVRTCProgram, **options):
+    if source:  # CuPy compiles an empty program to learn the compiler's version
+        raise Named(name)
+    return own(source, name, *arguments, **options)
+compiler._NVRTCProgram = raise_name
+class Module:
+    pass
+compiler.function.Module = Module
+def name(number, version=(13, 0), arch="90", options=(), lto=False):
+    compiler._get_nvrtc_version = lambda: version
+    compiler._get_arch_for_options_for_nvrtc = lambda arch=arch: ("-arch=sm_" + arch, "cubin")
+    try:
+        compiler._compile_with_cache_cuda(function(number), options, arch, to_ltoir=lto)
+    except Named as named:
+        return os.path.basename(named.args[0])
+assert name(1).endswith(".cubin.cu"), name(1)
+assert name(1) == name(1, version=(13, 9)) == name(1, arch="80")
+assert name(1) != name(2)
+for own in ({"options": ("-rdc=true",)}, {"lto": True}):
+    assert name(1, **own) != name(1, version=(13, 9), **own), own
+""" + COUNTS
+
 
 class CupyTest(DoorTest):
     def test_cold_and_warm(self):
@@ -112,6 +140,9 @@ class CupyTest(DoorTest):
 
     def test_what_passes_through(self):
         self.run_program(CASES)
+
+    def test_names_outlast_upgrades(self):
+        self.run_program(NAMES)
 
 
 class CupyLongTest(DoorTest):
