@@ -96,7 +96,7 @@ class Door:
 
     def put(self, key, payload, name, build_ns=0, **facts):
         """Publishes a result that was built."""
-        self.note_build(key, name, facts.get("device", ""), build_ns, builds=1)
+        self.note_build(key, name, facts.get("device", ""), build_ns)
         self.publish(key, payload, name=name, build_ns=build_ns, **facts)
 
     def publish(self, key, payload, explain=None, **facts):
@@ -123,14 +123,13 @@ class Door:
             self._store.note(key, "hit", load_ns=load_ns, saved_ns=saved_ns)
         self._trace("hit-store", key, load_ns, 0)
 
-    def note_build(self, key, name, device, build_ns, builds=1, failures=0, **counters):
-        """Counts and records a build. `builds` is 0 if Kiln's layer for the compiler counts it."""
+    def note_build(self, key, name, device, build_ns, failures=0, **counters):
+        """Counts and records a build."""
         self.builds += 1
         with contextlib.suppress(*_FAILURES):
-            self._store.count(builds=builds, failures=failures, build_ns=builds * build_ns,
-                              **counters)
+            self._store.count(builds=1, failures=failures, build_ns=build_ns, **counters)
             self._store.note(key, "failure" if failures else "build", name=_shown(name),
-                             device=device, count=builds, build_ns=builds * build_ns)
+                             device=device, build_ns=build_ns)
         self._trace("failed" if failures else "built", key, 0, build_ns)
 
     def count(self, **counters):

@@ -85,7 +85,8 @@ def _hook():
             own.save(name, cubin, source)
             if _request.parts is not None and _request.began is not None:
                 key, build_ns = _key(name), time.monotonic_ns() - _request.began
-                door.note_build(key, name, "cuda", build_ns, builds=0 if _is_counted() else 1)
+                if not _is_seen():
+                    door.note_build(key, name, "cuda", build_ns)
                 door.publish(key, cubin, name=name, device="cuda", tool=tool, build_ns=build_ns)
 
     @functools.wraps(compile_with_cache)
@@ -133,8 +134,9 @@ def _use_lasting_names(compiler):
     compiler._compile_using_nvrtc_no_warning = compile_named
 
 
-def _is_counted():
-    """Returns whether Kiln's layer for NVRTC counts compilations."""
+def _is_seen():
+    """Returns whether Kiln's layer for NVRTC counts and records what is compiled. It may also have
+    found the result, so that nothing was compiled."""
     return "libkiln_nvrtc_audit" in os.environ.get("LD_AUDIT", "")
 
 

@@ -2,6 +2,8 @@
 """Tests the door to CuPy. NVRTC compiles without a GPU, to LTO IR, which CuPy does not load."""
 
 import os
+import subprocess
+import sys
 import unittest
 
 from door_test import DoorTest, entries, skip_without
@@ -125,6 +127,30 @@ for own in ({"options": ("-rdc=true",)}, {"lto": True}):
     assert name(1, **own) != name(1, version=(13, 9), **own), own
 """ + COUNTS
 
+# Compiles to CUBIN for an architecture, as a program with a GPU does.
+KERNELS = """
+import sys
+from cuda.pathfinder import load_nvidia_dynamic_lib
+import cupy
+from cupy.cuda import compiler
+from cupy._core import core
+compiler._get_arch_for_options_for_nvrtc = lambda arch=None: ("-arch=sm_" + arch, "cubin")
+class Module:
+    def load(self, cubin):
+        raise KeyError(cubin)
+    def _set_mapping(self, mapping):
+        pass
+compiler.function = type("function", (), {"Module": Module})
+for number in range(3):
+    source = ('#include <cupy/complex.cuh>\\n'
+              'extern "C" __global__ void k(complex<float> *x) { *x *= %d; }' % number)
+    try:
+        core.compile_with_cache(source, (), arch=sys.argv[1])
+    except KeyError as built:
+        assert built.args[0][:4] == b"\\x7fELF"
+print(load_nvidia_dynamic_lib("nvrtc").abs_path)
+"""
+
 
 class CupyTest(DoorTest):
     def test_cold_and_warm(self):
@@ -143,6 +169,23 @@ class CupyTest(DoorTest):
 
     def test_names_outlast_upgrades(self):
         self.run_program(NAMES)
+
+    def kiln(self, *arguments):
+        home = os.path.join(self.scratch, f"home{len(os.listdir(self.scratch))}")
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("KILN_", "CUPY_", "PYTHONPATH"))}
+        result = subprocess.run([os.environ["KILN_TOOL"], *arguments],
+                                env={**environment, "KILN_DIR": self.location, "HOME": home},
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        self.assertEqual(result.returncode, 0, (result.stdout, result.stderr))
+        return result.stdout.decode().strip()
+
+    @unittest.skipUnless("KILN_TOOL" in os.environ, "without the tool")
+    def test_a_different_architecture(self):
+        """A program finds everything that kiln replay has built for a GPU that it did not have."""
+        library = self.kiln("run", "--", sys.executable, "-c", KERNELS, "80")
+        self.kiln("replay", "--nvrtc", library, "--arch", "sm_90")
+        self.kiln("run", "--expect-warm", "--", sys.executable, "-c", KERNELS, "90")
 
 
 class CupyLongTest(DoorTest):
