@@ -120,10 +120,12 @@ typedef struct kiln_store_params {
  *             file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600&layout=sycl, with
  *             the further options policy=cost|lru|fifo|no_evict, max-age=DAYS, max-entry=1G and
  *             key-file=/path. The options of a URL take precedence over @params. A pack, which is
- *             read-only: pack:FILE (pack.h). A Redis server: redis://[USER@]HOST[:PORT][/DATABASE],
- *             rediss://… for TLS, or redis+unix:///path. A Redis cluster:
- *             redis-cluster://[USER@]HOST[:PORT][,HOST[:PORT]…] or rediss-cluster://…. An
- *             HTTP server: http://[USER@]HOST[:PORT][/PATH] or https://…. A bucket of S3:
+ *             read-only: pack:FILE (pack.h). A directory into which a group may write:
+ *             group:/path, whose entries are trusted like those on a server. A Redis server:
+ *             redis://[USER@]HOST[:PORT][/DATABASE], rediss://… for TLS, or redis+unix:///path. A
+ *             Redis cluster: redis-cluster://[USER@]HOST[:PORT][,HOST[:PORT]…] or
+ *             rediss-cluster://…. An HTTP server: http://[USER@]HOST[:PORT][/PATH] or https://…. A
+ *             bucket of S3:
  *             s3://BUCKET[/PREFIX]?endpoint=…&region=…. docs/fleet.md describes servers; opening a
  *             store on a server does not contact the server. Several of these, "a|b|c": a chain,
  *             which docs/chains.md describes

@@ -117,11 +117,21 @@ static int system_openat(int directory, const char *path, int flags, mode_t mode
     return file;
 }
 
+static int open_resolved(int directory, const char *path, int flags, uint64_t resolve)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)flags, .resolve = resolve};
+    return move_up((int)syscall(SYS_openat2, directory, path, &how, sizeof how));
+}
+
 static int system_open_below(int directory, const char *path, int flags)
 {
-    struct open_how how = {.flags = (uint64_t)(unsigned)flags,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-    return move_up((int)syscall(SYS_openat2, directory, path, &how, sizeof how));
+    return open_resolved(directory, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
+static int system_open_within(int directory, const char *path, int flags)
+{
+    return open_resolved(directory, path, flags,
+                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 }
 
 static int system_rename_new(int from, const char *old_path, int to, const char *new_path)
@@ -155,6 +165,7 @@ static int system_queue_signal(siginfo_t *info)
 static const kilni_os_table system_table = {
     .openat = system_openat,
     .open_below = system_open_below,
+    .open_within = system_open_within,
     .duplicate = system_duplicate,
     .duplicate_over = system_duplicate_over,
     .close = close,

@@ -26,6 +26,9 @@ typedef struct kilni_os_table {
      * if any component is a symbolic link; ENOSYS or EPERM if the kernel or a sandbox refuses the
      * call itself. Never returns 0, 1 or 2. */
     int (*open_below)(int directory, const char *path, int flags);
+    /* Does the same as open_below, but also with RESOLVE_NO_XDEV: EXDEV if a component is a mount
+     * point. */
+    int (*open_within)(int directory, const char *path, int flags);
     /* F_DUPFD_CLOEXEC: returns a duplicate numbered @least or higher. */
     int (*duplicate)(int file, int least);
     /* dup3 with O_CLOEXEC: @number switches to the new file atomically. It is never closed in

@@ -547,6 +547,10 @@ static kiln_status parse_url(const char *url, const kilni_store_engine *engine,
     if (!*ret_path) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
     }
+    if (engine->needs_trust) {
+        /* The caller's limit is for the caller's own directory, and not for one of a group. */
+        options->max_bytes = DEFAULT_MAX_BYTES;
+    }
     status = read_url(*ret_path, engine, options, error);
     if (status == KILN_OK && options->backend[0] != '\0' &&
         !layouts[options->layout].has_backends) {

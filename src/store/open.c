@@ -8,22 +8,17 @@
 #include "base/error.h"
 #include "store/chain/chain.h"
 #include "store/dir/dir.h"
+#include "store/group/group.h"
 #include "store/location.h"
 #include "store/pack/pack.h"
 #include "store/remote/remote.h"
 
 /* The first engine opens a location that is a path and not a URL. */
-static const kilni_store_engine *const engines[] = {&kilni_dir_engine,
-                                                    &kilni_pack_engine,
-                                                    &kilni_redis_engine,
-                                                    &kilni_rediss_engine,
-                                                    &kilni_redis_socket_engine,
-                                                    &kilni_http_engine,
-                                                    &kilni_https_engine,
-                                                    &kilni_s3_engine,
-                                                    &kilni_redis_cluster_engine,
-                                                    &kilni_rediss_cluster_engine,
-                                                    NULL};
+static const kilni_store_engine *const engines[] = {
+    &kilni_dir_engine,           &kilni_pack_engine,           &kilni_group_engine,
+    &kilni_redis_engine,         &kilni_rediss_engine,         &kilni_redis_socket_engine,
+    &kilni_http_engine,          &kilni_https_engine,          &kilni_s3_engine,
+    &kilni_redis_cluster_engine, &kilni_rediss_cluster_engine, NULL};
 
 kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                             kiln_store **ret_store, kiln_error *error)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests that every store on a server must pass, whatever the server is. A test program includes
- * this once, sets @conformance, and runs these tests with its own.
+ * Tests that every store on a server must pass, whatever the server is, and a store in a group's
+ * directory, too. A test program includes this once, sets @conformance, and runs these tests with
+ * its own.
  */
 #pragma once
 
@@ -21,7 +22,8 @@ typedef struct conformance_scene {
      * overwrites. */
     const char *(*location)(const char *options);
     /* Describes the same server to a connector. */
-    const char *connector; /* its symbol */
+    const char *connector; /* its symbol; NULL: @built_in is used */
+    const kilni_connector *built_in;
     void (*describe)(kilni_remote_server *server);
     const char *before, *behind; /* the texts before and after a digest in a name */
     /* The same for a damaged entry that was moved. NULL if the server has no lists. */
@@ -106,11 +108,13 @@ static inline kiln_status use_server(kiln_status (*use)(const kilni_connector *c
                                                         kilni_remote *remote, void *user),
                                      void *user)
 {
-    const kilni_connector *connector;
+    const kilni_connector *connector = conformance.built_in;
     kilni_remote_server server = {.port = 0};
     kilni_remote *remote;
     conformance.describe(&server);
-    assert_int_equal(kilni_remote_load(conformance.connector, &connector, NULL), KILN_OK);
+    if (conformance.connector) {
+        assert_int_equal(kilni_remote_load(conformance.connector, &connector, NULL), KILN_OK);
+    }
     assert_int_equal(connector->open(&server, &remote, NULL), KILN_OK);
     PATIENTLY(use(connector, remote, user))
     connector->close(remote);
@@ -223,7 +227,9 @@ static inline void test_each(void **state)
     for (uint64_t i = 0; i < 20; i++) {
         assert_int_equal(put(i, 100), KILN_OK);
     }
-    plant_value("kiln-v1/nothing", "x", 1);
+    char nothing[64];
+    snprintf(nothing, sizeof nothing, "%snothing%s", conformance.before, conformance.behind);
+    plant_value(nothing, "x", 1);
     assert_int_equal(kiln_store_each(store, count_item, &count), KILN_OK);
     assert_int_equal(count, 20);
     assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);

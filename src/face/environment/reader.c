@@ -146,9 +146,9 @@ static void warn_of_relative(kilni_config_reader *reader, const kilni_dir_candid
 /* Returns true if a value names the same location in every working directory. */
 static bool is_place(const char *value, const kilni_dir_candidate *candidate)
 {
-    static const char *const urls[] = {"pack:/",       "redis://",         "rediss://",
-                                       "redis+unix:/", "redis-cluster://", "rediss-cluster://",
-                                       "http://",      "https://",         "s3://"};
+    static const char *const urls[] = {
+        "pack:/",  "redis://", "rediss://", "redis+unix:/", "redis-cluster://", "rediss-cluster://",
+        "http://", "https://", "s3://",     "group:/"};
     bool is_url = strncmp(value, "file:/", 6) == 0 && (value[6] != '/' || value[7] == '/');
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
         is_url |= strncmp(value, urls[i], strlen(urls[i])) == 0;

@@ -44,12 +44,14 @@ typedef struct kilni_remote_server {
     bool is_cluster;
     kilni_remote_node others[KILNI_REMOTE_OTHERS_MAX];
     size_t other_count;
-    char socket[108];  /* the socket's path */
-    char user[64];     /* "": none */
-    uint32_t database; /* of Redis */
-    char path[512];    /* for HTTP and S3: the folder that contains the names. Begins with '/'. On
-                          S3, its first component is the bucket. "": the root */
-    char region[64];   /* of S3 */
+    char socket[108];   /* the socket's path */
+    char user[64];      /* "": none */
+    uint32_t database;  /* of Redis */
+    char path[512];     /* for HTTP and S3: the folder that contains the names. Begins with '/'. On
+                           S3, its first component is the bucket. "": the root. For a group's
+                           directory: its absolute path */
+    char region[64];    /* of S3 */
+    uint64_t max_bytes; /* of a group's directory: how much it may occupy */
     bool is_encrypted;
     /* Absolute paths; NULL: none. */
     const char *password_file;

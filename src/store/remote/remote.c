@@ -98,6 +98,8 @@ static const char *text_of(kilni_server_fault fault)
         return "it refused this user";
     case KILNI_FAULT_UNTRUSTED:
         return "its certificate is not accepted";
+    case KILNI_FAULT_FILES:
+        return "its files cannot be read or written";
     case KILNI_FAULT_BROKEN:
         break;
     }
@@ -110,7 +112,7 @@ static kiln_status note(remote_store *self, kiln_status status)
 {
     switch (status) {
     case KILN_E_DENIED:
-        kilni_store_warn(&self->store, KILNI_WARNED_SERVER, "%s: the server refuses this user",
+        kilni_store_warn(&self->store, KILNI_WARNED_SERVER, "%s refuses this user",
                          self->name);
         return status;
     case KILN_E_UNAUTHENTICATED:

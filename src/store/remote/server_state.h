@@ -17,9 +17,10 @@ typedef enum kilni_server_fault {
     KILNI_FAULT_SILENT,      /* the server did not answer in time */
     KILNI_FAULT_UNREACHABLE, /* the server refused the connection, or its name has no address */
     /* These faults concern only one process, and are never in the file: */
-    KILNI_FAULT_BUSY,     /* the server reported that it cannot answer now */
-    KILNI_FAULT_REFUSED,  /* the server refused this user */
-    KILNI_FAULT_UNTRUSTED /* the server's certificate is not accepted */
+    KILNI_FAULT_BUSY,      /* the server reported that it cannot answer now */
+    KILNI_FAULT_REFUSED,   /* the server refused this user */
+    KILNI_FAULT_UNTRUSTED, /* the server's certificate is not accepted */
+    KILNI_FAULT_FILES      /* a group's directory or a file there cannot be read or written */
 } kilni_server_fault;
 
 /* All times come from kilni_clock_ns, which is the same clock for all processes of a machine. */

@@ -13,8 +13,8 @@ kiln_status kilni_signers_refuse(const char *noun, kiln_error *error)
 {
     return kilni_error_set(error, KILN_E_DENIED, 0,
                            "%s needs a trusted key (kiln key trust), a signing key (key-file=), or "
-                           "trust=any if everyone who can write to it may choose what this machine "
-                           "runs",
+                           "on a server trust=any if everyone who can write to it may choose what "
+                           "this machine runs",
                            noun);
 }
 

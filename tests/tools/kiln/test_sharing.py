@@ -146,8 +146,42 @@ done
 """])
 
     def test_a_group_that_writes(self):
+        """What a member without a trusted key puts there is a miss, and is replaced."""
+        self.check("A group that writes", more=["""# as root
+kiln verify --dir group:/srv/kiln | grep -q '3 checked: 3 ok'
+test "$(stat -c %a:%U:%G /srv/kiln/* | sort -u)" = 640:alice:kiln
+""", """# as carol
+rm /srv/kiln/*
+kiln key new carol
+export KILN_SECRET_KEY_FILE=~/.config/kiln/keys/carol
+kiln run --dir "$HOME/.cache/kiln|group:/srv/kiln" -- app
+test "$(stat -c %U /srv/kiln/* | sort -u)" = carol
+""", """# as bob
+rm -r ~/.cache/kiln
+kiln run --expect-warm --dir "$HOME/.cache/kiln|group:/srv/kiln" -- app || code=$?
+test "$code" = 3
+kiln verify --dir group:/srv/kiln | grep -q '0 ok, 0 corrupt, .*, 3 not signed'
+""", """# as alice
+rm -r ~/.cache/kiln
+export KILN_SECRET_KEY_FILE=~/.config/kiln/keys/alice
+kiln run --dir "$HOME/.cache/kiln|group:/srv/kiln" -- app
+test "$(stat -c %U /srv/kiln/* | sort -u)" = alice
+""", """# as bob
+rm -r ~/.cache/kiln
+kiln run --expect-warm --dir "$HOME/.cache/kiln|group:/srv/kiln" -- app
+""", """# as root
+chmod 2755 /srv/kiln
+kiln doctor --dir group:/srv/kiln | grep -q 'must have mode 2770 or 3770 (chmod 2770 /srv/kiln)'
+"""])
+
+    def test_a_server_on_a_socket(self):
         """What a member without a trusted key puts there is a miss."""
-        self.check("A group that writes", more=["# as root\nredis-cli -s /run/kiln/redis flushall", """# as carol
+        self.check("A server on a socket", before=["""# as alice
+kiln key new alice
+kiln key show alice >~/alice.pub
+""", """# as root
+kiln key trust --system "$(cat ~alice/alice.pub)"
+"""], more=["# as root\nredis-cli -s /run/kiln/redis flushall", """# as carol
 kiln key new carol
 export KILN_SECRET_KEY_FILE=~/.config/kiln/keys/carol
 kiln run --dir "$HOME/.cache/kiln|redis+unix:///run/kiln/redis" -- app
