@@ -109,6 +109,24 @@ class Doctor(cli.CliTest):
         os.chmod(self.cache, 0o777)
         self.assertIn(f"{self.cache} is not used", self.problems())
 
+    def test_directory_of_a_group(self):
+        """Named by its path, the directory is refused, and a note says how it can be shared."""
+        os.mkdir(self.cache)
+        os.chmod(self.cache, 0o2770)
+        self.environment["KILN_DIR"] = f"{self.cache}-2|{self.cache}"
+        report = self.report()
+        self.assertIn(f"{self.cache} is writable by others (mode 2770)", str(report["problems"]))
+        self.assertIn(f"name it group:{self.cache},", str(report["notes"]))
+        self.environment["XDG_CONFIG_HOME"] = self.scratch
+        self.environment["KILN_DIR"] = f"group:{self.cache}"
+        self.assertIn("a group's directory needs a trusted key (kiln key trust)", self.problems())
+        self.kiln("key", "new", "team")
+        self.environment["KILN_SECRET_KEY_FILE"] = f"{self.scratch}/kiln/keys/team"
+        self.assertEqual(self.report()["directory"]["state"], "used")
+        os.chmod(self.cache, 0o770)
+        self.assertIn(f"{self.cache} has mode 0770, but the directory of a group must have mode "
+                      f"2770 or 3770 (chmod 2770 {self.cache})", self.problems())
+
     @unittest.skipUnless(os.geteuid() == 0, "needs another user")
     def test_directory_of_root(self):
         """Users who may only read can use a directory that root owns."""

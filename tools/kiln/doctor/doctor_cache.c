@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <kiln/store.h>
@@ -73,6 +74,23 @@ static bool examine_missing_tiers(examination *doctor, json_t *tiers)
         }
     }
     return is_any_created;
+}
+
+/* Directories into which a group may write are refused if they are named by their paths. */
+static void note_group_directories(examination *doctor)
+{
+    const char *others = doctor->directory;
+    while (others != NULL) {
+        owned char *location = first_of_chain(others, &others);
+        struct stat found;
+        if (is_plain_directory(location) && stat(location, &found) == 0 && S_ISDIR(found.st_mode) &&
+            (found.st_mode & (S_IWGRP | S_IWOTH)) == S_IWGRP) {
+            doctor_note(doctor,
+                        "a group may write to %s: to share it, name it group:%s, in a chain behind "
+                        "a directory of your own; to keep it private, chmod g-w %s",
+                        location, location, location);
+        }
+    }
 }
 
 /* Returns true if a location cannot be opened because of what it says. Nothing is created then, and
@@ -163,6 +181,7 @@ static const char *examine_directory(examination *doctor)
     }
     json_t *tiers = tiers_to_json(store);
     kiln_store_close(&store);
+    note_group_directories(doctor);
     report_warmth(doctor, &params);
     const bool is_chain = strchr(doctor->directory, '|') != NULL;
     const bool is_any_created =
