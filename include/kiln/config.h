@@ -79,8 +79,8 @@ typedef struct kiln_config {
     const char *record; /* KILN_RECORD: a file to which each process appends the records that it
                            also appends to the journal; NULL: none */
     uint64_t included_max_bytes; /* KILN_INCLUDED_MAX_SIZE; 128 MiB by default: how much disk space
-                                    the contents of included files may occupy (kiln_included_open);
-                                    0: they are not kept */
+                                    the contents of included files, and of inputs of nvJitLink, may
+                                    occupy (kiln_included_open); 0: they are not kept */
     int replay; /* KILN_REPLAY; 1 by default: after an upgrade of a driver, the helper repeats the
                    builds of the older one */
 } kiln_config;

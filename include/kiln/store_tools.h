@@ -202,9 +202,10 @@ KILN_API kiln_status kiln_store_copy(kiln_store *from, kiln_store *into,
                                      const kiln_copy_params *params, kiln_copy_report *ret_report,
                                      kiln_error *error);
 
-/* Opens the store that keeps the contents of the files that compilers included, once each. It is in
- * the folder v1/included of a store's directory, or of a chain's first directory, and is a store
- * like any other. Its entries are BLOBs. Only kiln_included_put puts them.
+/* Opens the store that keeps the contents of the files that compilers included, and of the inputs
+ * of nvJitLink, once each. It is in the folder v1/included of a store's directory, or of a chain's
+ * first directory, and is a store like any other. Its entries are BLOBs. Only kiln_included_put
+ * puts them.
  *
  * @beside        the store whose builds included the files; if it is read-only, or a missing
  *                directory is not created for it, the same holds for the new store; not NULL
@@ -215,7 +216,7 @@ KILN_API kiln_status kiln_store_copy(kiln_store *from, kiln_store *into,
 KILN_API kiln_status kiln_included_open(const kiln_store *beside, uint64_t max_bytes,
                                         kiln_store **ret_included);
 
-/* Keeps the content of a file, compressed.
+/* Keeps the content of a file or input, compressed.
  *
  * @digest   the 32 bytes of the BLAKE2b-256 of @content, as kiln_read has them; not NULL
  * @content  read during the call
@@ -223,11 +224,11 @@ KILN_API kiln_status kiln_included_open(const kiln_store *beside, uint64_t max_b
 KILN_API kiln_status kiln_included_put(kiln_store *included, const unsigned char *digest,
                                        kiln_bytes content);
 
-/* Looks up the content of a file, and checks its digest. Returns what kiln_store_get returns. */
+/* Looks up a content, and checks its digest. Returns what kiln_store_get returns. */
 KILN_API kiln_status kiln_included_get(kiln_store *included, const unsigned char *digest,
                                        kiln_entry **ret_content);
 
-/* Checks whether kiln_included_get would find a file, without reading it. Returns what
+/* Checks whether kiln_included_get would find a content, without reading it. Returns what
  * kiln_store_contains returns. */
 KILN_API kiln_status kiln_included_contains(kiln_store *included, const unsigned char *digest);
 

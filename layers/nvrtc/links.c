@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../shared/handle_map.h"
+#include "../shared/included_files.h"
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "base/error.h"
@@ -641,6 +642,17 @@ static const char *finish_watched(link_record *record, kilni_text *reads, kilni_
     return why;
 }
 
+static void keep_inputs(const link_record *record, kiln_bytes reads)
+{
+    included_files_keep(reads, NULL);
+    for (size_t i = 0; i < record->count; i++) {
+        const link_input *input = &record->inputs[i].input;
+        if (!input->is_file) {
+            included_files_keep_input((kiln_bytes){input->data, input->size});
+        }
+    }
+}
+
 static void keep(link_record *record)
 {
     kilni_text reads = {0}, folds = {0}, outputs = {0}, code = {0};
@@ -659,6 +671,7 @@ static void keep(link_record *record)
                                           .outputs = {outputs.bytes, outputs.length},
                                           .code = {code.bytes, code.length}};
         put_entries(record, &made);
+        keep_inputs(record, made.reads);
     }
     kilni_text_done(&reads);
     kilni_text_done(&folds);

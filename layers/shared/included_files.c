@@ -2,6 +2,7 @@
 #include "included_files.h"
 
 #include <pthread.h>
+#include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "base/bytes.h"
 #include "device/file_content.h"
 #include "device/watch/inputs.h"
+#include "device/watch/path_lookup.h"
 #include "device/watch/stored_reads.h"
 #include "os/thread.h"
 #include "session.h"
@@ -56,13 +58,23 @@ static void keep_all(kiln_store *included, kiln_bytes reads, const char *program
     }
 }
 
+static bool may_keep(void)
+{
+    return session_requests() && session_can_store() && session_config()->included_max_bytes > 0;
+}
+
 /* The store is opened for each result, and closed again, because that saves its totals, and so
  * keeps it below its limit. */
+static kiln_status open_included(kiln_store **ret_included)
+{
+    return kiln_included_open(session_requests()->store, session_config()->included_max_bytes,
+                              ret_included);
+}
+
 static void keep_result(kiln_bytes reads, const char *program_name)
 {
     kiln_store *included = NULL;
-    if (kiln_included_open(session_requests()->store, session_config()->included_max_bytes,
-                           &included) == KILN_OK) {
+    if (open_included(&included) == KILN_OK) {
         keep_all(included, reads, program_name);
         kiln_store_close(&included);
     }
@@ -168,10 +180,23 @@ static bool leave_to_thread(kiln_bytes reads, const char *program_name)
 
 void included_files_keep(kiln_bytes reads, const char *program_name)
 {
-    if (session_requests() && session_can_store() && session_config()->included_max_bytes > 0 &&
+    if (may_keep() &&
         /* A second thread makes each getc of the program slower: see kilni_writer_spare_thread. */
         (kilni_is_single_threaded() || !leave_to_thread(reads, program_name))) {
         keep_result(reads, program_name);
+    }
+}
+
+void included_files_keep_input(kiln_bytes content)
+{
+    unsigned char digest[KILNI_FILE_DIGEST_BYTES];
+    kiln_store *included = NULL;
+    if (content.size <= FILE_BYTES_MAX && may_keep() && open_included(&included) == KILN_OK) {
+        crypto_generichash(digest, sizeof digest, content.data, content.size, NULL, 0);
+        if (kiln_included_contains(included, digest) == KILN_MISS) {
+            kiln_included_put(included, digest, content);
+        }
+        kiln_store_close(&included);
     }
 }
 

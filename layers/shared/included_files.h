@@ -16,5 +16,9 @@
  * @program_name  the name of the program, in whose folder some of the files may be; may be NULL */
 void included_files_keep(kiln_bytes reads, const char *program_name);
 
+/* Keeps what a program passed to a compiler, if the key has only its digest. Does so before it
+ * returns; otherwise it is like included_files_keep. */
+void included_files_keep_input(kiln_bytes content);
+
 /* Waits until all files are kept, for at most 10 s. Called when the process ends. */
 void included_files_drain(void);

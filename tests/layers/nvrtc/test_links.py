@@ -69,8 +69,9 @@ DAMAGES = ARGUMENTS.damages
 OUTCOME = re.compile(r"^kiln\[\d+\] (\S+?)(?: key=(\w+)| (.*))", re.MULTILINE)
 
 
-@unittest.skipUnless(LIBRARY, "there is no nvJitLink")
-class Links(unittest.TestCase):
+class Scene(unittest.TestCase):
+    library = LIBRARY
+
     def setUp(self):
         self.scratch = tempfile.mkdtemp(prefix="kiln-links-")
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
@@ -96,7 +97,7 @@ class Links(unittest.TestCase):
 
     def command(self, *arguments, kiln=True):
         return [*([ARGUMENTS.kiln, "run", "--"] if kiln else []), sys.executable, "-B", LINKS,
-                LIBRARY, *arguments]
+                self.library, *arguments]
 
     def trace(self):
         path = self.environment["KILN_TRACE"]
@@ -124,16 +125,19 @@ class Links(unittest.TestCase):
         self.assertEqual(self.run_links(*arguments, expect=["hit-store"] * count), plain)
         return plain
 
+    def releases(self):
+        names = subprocess.run(["nm", "-D", LIBRARY], capture_output=True, text=True, check=True)
+        return ["", *sorted(set(re.findall(r"__nvJitLinkCreate_(\w+)", names.stdout)))]
+
+
+@unittest.skipUnless(LIBRARY, "there is no nvJitLink")
+class Links(Scene):
     def expect_pass(self, *arguments, why):
         plain = self.run_links(*arguments, kiln=False)
         for _ in range(2):
             self.assertEqual(self.run_links(*arguments), plain)
             self.assertTrue(any(why in text for _, _, text in self.about), self.about)
             self.assertNotIn("hit-store", [outcome for outcome, *_ in self.about])
-
-    def releases(self):
-        names = subprocess.run(["nm", "-D", LIBRARY], capture_output=True, text=True, check=True)
-        return ["", *sorted(set(re.findall(r"__nvJitLinkCreate_(\w+)", names.stdout)))]
 
     # ---- what is kept ----
 

@@ -60,8 +60,8 @@ class ReplayHip(Scene):
         asks = ('source=#if __has_include("y.h")\n#define X 1\n#else\n#define X 2\n#endif\n'
                 'extern "C" __global__ void k(float *p) { *p = X; }')
         programs = [compiled(FOLDS, "-O1", "name=other.hip"), compiled(asks),
-                    compiled(INCLUDES.replace("x.h", "found.h"), "-Iinclude"),
-                    compiled(template, "header=x.h=//", "expression=t<float>")]
+                    compiled('source=#include "found.h"\n' + template[len("source="):], "-Iinclude",
+                             "header=x.h=//", "expression=t<float>")]
         # The compiler looks up more at the first compilation of a process.
         plain = [self.run_hip(*words, expect=["built"]) for words in programs]
         report = self.replay()

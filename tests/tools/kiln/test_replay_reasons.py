@@ -40,10 +40,9 @@ class ReasonsTest(unittest.TestCase):
         shutil.rmtree(self.cache)
 
     def test_others(self):
-        self.assert_reason("a link of nvJitLink", "nvjitlink.version=13.0", "input=x")
         self.assert_reason("only Triton can build it again", "door=Triton", "key=x",
                            options=["explanation=x"])
-        self.assert_reason("not made by OpenCL, NVRTC or HIPRTC", "something=else")
+        self.assert_reason("not made by OpenCL, NVRTC, nvJitLink or HIPRTC", "something=else")
 
     def test_what_is_no_build(self):
         self.put("nvjitlink.version=13.0", "nvjitlink.step=accepted")
@@ -62,6 +61,11 @@ class ReasonsTest(unittest.TestCase):
 
     def test_a_link_of_something_unknown(self):
         self.assert_reason("an input of the link is unknown", *OPENCL, "step=link", "input=x")
+        link = ["nvjitlink.version=13.0", "nvjitlink.interface="]
+        self.assert_reason("an input of the link is unknown", *link, "input=x")
+        self.assert_reason("an input of the link is unknown", *link, "input.kind=12345678")
+        self.assert_reason("the input name of the link was not kept", *link, "input.kind=12345678",
+                           "input.name=name", "input=" + 32 * "x")
 
 
 if __name__ == "__main__":

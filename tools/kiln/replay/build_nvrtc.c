@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../entry/architecture.h"
 #include "../text/memory.h"
 
 typedef void *nvrtc_program;
@@ -20,39 +19,6 @@ typedef struct nvrtc_functions {
     int (*log_size)(nvrtc_program, size_t *);
     int (*log)(nvrtc_program, char *);
 } nvrtc_functions;
-
-/* Texts, which are owned. */
-typedef struct text_list {
-    char **items;
-    size_t count, capacity;
-} text_list;
-
-static void add_text(text_list *list, char *text)
-{
-    list->items = array_grown(list->items, list->count, &list->capacity, sizeof *list->items);
-    list->items[list->count++] = text;
-}
-
-/* Returns the parts of that name, in order. */
-static text_list texts_of(const kiln_key *key, const char *name)
-{
-    text_list list = {0};
-    kiln_key_part part;
-    for (size_t i = 0; (i = recipe_find(key, name, i, &part)) != 0;) {
-        add_text(&list, text_of("%.*s", (int)part.size, (const char *)part.bytes));
-    }
-    return list;
-}
-
-static void text_list_free(text_list *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        free(list->items[i]);
-    }
-    free(list->items);
-}
-
-#define owned_texts __attribute__((cleanup(text_list_free))) text_list
 
 /* NVRTC and HIPRTC, whose functions differ only in their names. */
 typedef struct compiler {
@@ -68,15 +34,6 @@ static const compiler nvrtc = {
 static const compiler hiprtc = {
     "HIPRTC", "hiprtc", {"libhiprtc.so", "libamdhip64.so", "libamdhip64.so.5", NULL}};
 
-static void *open_library(const compiler *of, const char *file)
-{
-    void *handle = file == NULL ? NULL : dlopen(file, RTLD_NOW);
-    for (size_t i = 0; file == NULL && handle == NULL && of->libraries[i] != NULL; i++) {
-        handle = dlopen(of->libraries[i], RTLD_NOW);
-    }
-    return handle;
-}
-
 static void *find(const compiler *of, void *library, const char *function)
 {
     owned char *name = text_of("%s%s", of->prefix, function);
@@ -86,7 +43,7 @@ static void *find(const compiler *of, void *library, const char *function)
 /* @file  of the library; NULL: the one that the loader finds */
 static bool load(const compiler *of, const char *file, nvrtc_functions *ret_functions)
 {
-    void *library = open_library(of, file);
+    void *library = build_open_library(file, of->libraries);
     if (library == NULL) {
         build_impossible("%s can't be loaded: %s", of->name, dlerror());
         return false;
@@ -104,16 +61,6 @@ static bool load(const compiler *of, const char *file, nvrtc_functions *ret_func
     }
     *ret_functions = found;
     return true;
-}
-
-static void replace_architecture(text_list *options, const char *architecture)
-{
-    bool is_value = false;
-    for (size_t i = 0; i < options->count; i++) {
-        owned char *option = options->items[i];
-        options->items[i] = architecture_replaced(option, is_value, architecture);
-        is_value = architecture_expects_value(option);
-    }
 }
 
 /* Returns the name that the program had; NULL: none. A folder that was not in the key is replaced
@@ -134,8 +81,9 @@ static int create(const nvrtc_functions *functions, const kiln_key *key, const c
 {
     owned char *source = recipe_text(key, "source");
     owned char *name = name_of_program(key, folder);
-    owned_texts headers = texts_of(key, "header.content"), names = texts_of(key, "header");
-    owned_texts expressions = texts_of(key, "name expression");
+    owned_texts headers = build_texts_of(key, "header.content"),
+                names = build_texts_of(key, "header");
+    owned_texts expressions = build_texts_of(key, "name expression");
     if (headers.count != names.count) {
         return -1;
     }
@@ -167,8 +115,8 @@ build_end build_nvrtc(const recipe *of, const build_terms *terms, const char *fo
     if (!load(with, is_of_amd ? terms->hiprtc : terms->nvrtc, &functions)) {
         return BUILD_IMPOSSIBLE;
     }
-    owned_texts options = texts_of(of->key, "option");
-    replace_architecture(&options, terms->architecture);
+    owned_texts options = build_texts_of(of->key, "option");
+    build_replace_architecture(&options, terms->architecture);
     int error = create(&functions, of->key, folder, &program);
     if (error != 0) {
         return build_impossible("%s creates no program: error %d", with->name, error);

@@ -2,7 +2,6 @@
 #include "build.h"
 
 #include <dlfcn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +33,6 @@ typedef struct opencl_build {
     cl_device_id device;
     cl_context context;
 } opencl_build;
-
-build_end build_impossible(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    return BUILD_IMPOSSIBLE;
-}
 
 /* ---- the device ---- */
 

@@ -27,9 +27,9 @@
 #include "worker.h"
 
 static const char usage[] =
-    "Usage: kiln replay [--dir DIR] [--from STORE] [--to STORE] [--nvrtc FILE] [--hiprtc FILE]\n"
-    "                   [--arch NAME] [--jobs N] [--budget TIME] [--key-file FILE] [--json]\n"
-    "                   [FILTERS] [DIGEST-PREFIX...]\n"
+    "Usage: kiln replay [--dir DIR] [--from STORE] [--to STORE] [--nvrtc FILE] [--nvjitlink FILE]\n"
+    "                   [--hiprtc FILE] [--arch NAME] [--jobs N] [--budget TIME]\n"
+    "                   [--key-file FILE] [--json] [FILTERS] [DIGEST-PREFIX...]\n"
     "\n"
     "Repeats the builds of stored entries with the compilers that this machine has now, and "
     "stores\n"
@@ -42,10 +42,9 @@ static const char usage[] =
     "  --from STORE     the entries whose builds are repeated; default: those of the cache\n"
     "  --to STORE       where results are stored; a directory, or a chain that begins with one\n"
     "  --nvrtc FILE     the libnvrtc that compiles what NVRTC has compiled\n"
+    "  --nvjitlink FILE the libnvJitLink that links what nvJitLink has linked\n"
     "  --hiprtc FILE    the libamdhip64 or libhiprtc that compiles what HIPRTC has compiled\n"
-    "  --arch NAME      compile with NVRTC for this architecture, such as sm_90, or with HIPRTC "
-    "for\n"
-    "                   this one, such as gfx90a\n"
+    "  --arch NAME      compile and link for this architecture, such as sm_90 or gfx90a\n"
     "  --jobs N         how many builds run at a time; default: one for each processor\n"
     "  --budget TIME    stop after a number of seconds, or a number with a suffix d, h, m or s\n"
     "  --key-file FILE  the file with the signing key\n"
@@ -271,6 +270,7 @@ int cmd_replay(int argc, char **argv)
                     {.name = "to", .text = &to},
                     ENTRY_FILTER_OPTIONS(filter),
                     {.name = "nvrtc", .text = &build.nvrtc},
+                    {.name = "nvjitlink", .text = &build.nvjitlink},
                     {.name = "hiprtc", .text = &build.hiprtc},
                     {.name = "arch", .text = &build.architecture},
                     {.name = "jobs", .text = &jobs},
@@ -293,9 +293,13 @@ int cmd_replay(int argc, char **argv)
         options_wrong(argv[0], "unpack the pack first: 'kiln unpack' says who is trusted");
     }
     owned char *nvrtc = read_library(argv[0], "nvrtc", build.nvrtc);
+    owned char *nvjitlink = read_library(argv[0], "nvjitlink", build.nvjitlink);
     owned char *hiprtc = read_library(argv[0], "hiprtc", build.hiprtc);
     owned char *architecture = read_architecture(argv[0], build.architecture);
-    pool_terms terms = {.build = {.nvrtc = nvrtc, .hiprtc = hiprtc, .architecture = architecture},
+    pool_terms terms = {.build = {.nvrtc = nvrtc,
+                                  .nvjitlink = nvjitlink,
+                                  .hiprtc = hiprtc,
+                                  .architecture = architecture},
                         .jobs = read_jobs(argv[0], jobs),
                         .budget_ns = options_budget_s(argv[0], budget) * UINT64_C(1000000000)};
     entry_filter_read(&filter, argv[0], line.operands);

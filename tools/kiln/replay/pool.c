@@ -76,21 +76,46 @@ static const char *text_in(const json_t *object, const char *name)
     return text == NULL ? "" : text;
 }
 
-static kiln_entry *read_entry(int file)
+/* What a worker has written to WORKER_ENTRY_FILE. */
+typedef struct made_entries {
+    char *bytes;
+    size_t size, at;
+} made_entries;
+
+static made_entries map_entries(int file)
 {
     struct stat status;
-    kiln_entry *entry = NULL;
     if (fstat(file, &status) != 0 || status.st_size == 0) {
+        return (made_entries){0};
+    }
+    const size_t size = (size_t)status.st_size;
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
+    return bytes == MAP_FAILED ? (made_entries){0} : (made_entries){.bytes = bytes, .size = size};
+}
+
+static void made_entries_done(const made_entries *made)
+{
+    if (made->bytes != NULL) {
+        munmap(made->bytes, made->size);
+    }
+}
+
+/* Returns the next entry; NULL: there is none, or it is damaged. */
+static kiln_entry *next_entry(made_entries *made)
+{
+    kiln_entry *entry = NULL;
+    uint64_t size = 0;
+    if (made->size - made->at < sizeof size) {
         return NULL;
     }
-    void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (bytes == MAP_FAILED) {
+    memcpy(&size, made->bytes + made->at, sizeof size);
+    made->at += sizeof size;
+    if (size > made->size - made->at ||
+        kiln_entry_decode(made->bytes + made->at, (size_t)size, &entry) != KILN_OK) {
+        made->at = made->size;
         return NULL;
     }
-    if (kiln_entry_decode(bytes, (size_t)status.st_size, &entry) != KILN_OK) {
-        entry = NULL;
-    }
-    munmap(bytes, (size_t)status.st_size);
+    made->at += (size_t)size;
     return entry;
 }
 
@@ -115,11 +140,26 @@ static kiln_status put(const pool *p, const pool_worker *w, const kiln_entry *ma
     return status;
 }
 
-/* Stores an entry that a worker has made. The worker is not trusted: its compiler has read what
- * others wrote. So the entry must be one of the build that the worker was asked to repeat. */
+/* Stores the steps of a link. Without them, a program would not find the link. */
+static kiln_status put_steps(const pool *p, const pool_worker *w, made_entries *all,
+                             const kiln_entry *link)
+{
+    kiln_status status = KILN_OK;
+    for (kiln_entry *step; status == KILN_OK && (step = next_entry(all)) != NULL;) {
+        const bool is_step = kiln_entry_kind_of(step) == KILN_ENTRY_PROGRAM &&
+                             recipe_is_step(kiln_entry_key(link), kiln_entry_key(step));
+        status = is_step ? put(p, w, step) : KILN_E_INVALID;
+        kiln_entry_release(&step);
+    }
+    return status;
+}
+
+/* Stores what a worker has made. The worker is not trusted: its compiler has read what others
+ * wrote. So the entry must be one of the build that the worker was asked to repeat. */
 static json_t *take(const pool *p, const pool_worker *w, json_t *result)
 {
-    kiln_entry *made = read_entry(w->entry_file);
+    made_entries all = map_entries(w->entry_file);
+    kiln_entry *made = next_entry(&all);
     json_t *refusal = NULL;
     if (made == NULL) {
         refusal = result_of("left", "the result could not be passed on");
@@ -130,7 +170,10 @@ static json_t *take(const pool *p, const pool_worker *w, json_t *result)
         refusal = result_of("impossible", "its program has math functions that differ from those "
                                           "here");
     } else if (strcmp(text_in(result, "result"), "built") == 0) {
-        const kiln_status status = put(p, w, made);
+        kiln_status status = put(p, w, made);
+        if (status == KILN_OK) {
+            status = put_steps(p, w, &all, made);
+        }
         refusal = status == KILN_OK ? NULL : result_of("left", kiln_status_text(status));
     }
     if (refusal == NULL) {
@@ -140,6 +183,7 @@ static json_t *take(const pool *p, const pool_worker *w, json_t *result)
         json_add(result, "entry", json_text_or_null(digest));
     }
     kiln_entry_release(&made);
+    made_entries_done(&all);
     if (refusal != NULL) {
         json_decref(result);
     }
@@ -189,10 +233,13 @@ static int spawn(const pool *p, int entry_file, pool_worker *w)
     const pool_terms *terms = p->terms;
     const char *arguments[20] = {"kiln", "replay", "--serve", parent};
     size_t count = 4;
-    const char *const given[][2] = {
-        {"--nvrtc", terms->build.nvrtc},       {"--hiprtc", terms->build.hiprtc},
-        {"--arch", terms->build.architecture}, {"--to", terms->cache},
-        {"--from", terms->included_beside},    {"--jobs", p->sandboxed ? "1" : NULL}};
+    const char *const given[][2] = {{"--nvrtc", terms->build.nvrtc},
+                                    {"--hiprtc", terms->build.hiprtc},
+                                    {"--nvjitlink", terms->build.nvjitlink},
+                                    {"--arch", terms->build.architecture},
+                                    {"--to", terms->cache},
+                                    {"--from", terms->included_beside},
+                                    {"--jobs", p->sandboxed ? "1" : NULL}};
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         if (given[i][1] != NULL) {
             arguments[count++] = given[i][0];

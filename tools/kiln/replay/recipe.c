@@ -40,10 +40,17 @@ static bool begins_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+static bool are_equal(const kiln_key_part *a, const kiln_key_part *b)
+{
+    return a->size == b->size && a->bytes != NULL && b->bytes != NULL &&
+           memcmp(a->bytes, b->bytes, (size_t)a->size) == 0;
+}
+
 bool recipe_is_input(const char *part_name)
 {
-    static const char *const identities[] = {"platform.", "device.", "driver.",
-                                             "libm.",     "nvrtc.",  "hiprtc."};
+    static const char *const identities[] = {
+        "platform.", "device.", "driver.",           "libm.",
+        "nvrtc.",    "hiprtc.", "nvjitlink.version", "nvjitlink.library"};
     for (size_t i = 0; i < sizeof identities / sizeof identities[0]; i++) {
         if (begins_with(part_name, identities[i])) {
             return false;
@@ -151,12 +158,9 @@ static char *check_link(const kiln_key *key)
 
 static char *reason_for_others(const kiln_key *key)
 {
-    if (has(key, "nvjitlink.version")) {
-        return text_of("it is a link of nvJitLink, whose inputs are not in the entry");
-    }
     owned char *framework = recipe_text(key, "door");
     return framework == NULL
-               ? text_of("it was not made by OpenCL, NVRTC or HIPRTC")
+               ? text_of("it was not made by OpenCL, NVRTC, nvJitLink or HIPRTC")
                : text_of("only %s can build it again: the entry has neither source nor IR",
                          framework);
 }
@@ -168,6 +172,8 @@ static char *find_kind(recipe *of)
         of->kind = RECIPE_NVRTC;
     } else if (has(of->key, "hiprtc.version") && has(of->key, "source")) {
         of->kind = RECIPE_HIPRTC;
+    } else if (has(of->key, "nvjitlink.version")) {
+        of->kind = RECIPE_NVJITLINK;
     } else if (has(of->key, "platform.name") && step != NULL && strcmp(step, "link") == 0) {
         of->kind = RECIPE_OPENCL_LINK;
     } else if (has(of->key, "platform.name") && (has(of->key, "source") || has(of->key, "il"))) {
@@ -186,6 +192,21 @@ bool recipe_is_build(const kiln_entry *entry)
                                                            : has(key, "door");
 }
 
+bool recipe_is_step(const kiln_key *link, const kiln_key *step)
+{
+    kiln_key_part of_link, of_step;
+    size_t i = 0;
+    while (kiln_key_part_at(step, i, &of_step) == KILN_OK &&
+           strcmp(of_step.name, "nvjitlink.step") != 0) {
+        if (kiln_key_part_at(link, i, &of_link) != KILN_OK ||
+            strcmp(of_link.name, of_step.name) != 0 || !are_equal(&of_link, &of_step)) {
+            return false;
+        }
+        i++;
+    }
+    return i > 0 && i + 1 == kiln_key_part_count(step);
+}
+
 char *recipe_read(const kiln_entry *entry, recipe *ret_recipe)
 {
     recipe found = {.entry = entry, .key = kiln_entry_key(entry)};
@@ -201,12 +222,6 @@ char *recipe_read(const kiln_entry *entry, recipe *ret_recipe)
 }
 
 /* ---- comparing inputs ---- */
-
-static bool are_equal(const kiln_key_part *a, const kiln_key_part *b)
-{
-    return a->size == b->size && a->bytes != NULL && b->bytes != NULL &&
-           memcmp(a->bytes, b->bytes, (size_t)a->size) == 0;
-}
 
 static bool are_equal_links(const kiln_key_part *a, const kiln_key_part *b)
 {
@@ -235,12 +250,21 @@ static bool is_architecture_next(const kiln_key_part *option)
     return architecture_expects_value(text);
 }
 
+bool recipe_is_of_file(const kiln_key *key, size_t index)
+{
+    kiln_key_part part, next;
+    return kiln_key_part_at(key, index, &part) == KILN_OK && strcmp(part.name, "input") == 0 &&
+           kiln_key_part_at(key, index + 1, &next) == KILN_OK &&
+           strcmp(next.name, "input.file") == 0;
+}
+
+/* What a compiler has read in files is a result, and not an input. */
 static bool next_input(const kiln_key *key, size_t *index, kiln_key_part *ret_part)
 {
     while (kiln_key_part_at(key, *index, ret_part) == KILN_OK) {
+        const bool is_read = strcmp(ret_part->name, "read") == 0 || recipe_is_of_file(key, *index);
         ++*index;
-        /* Which files a compiler has read is a result, and not an input. */
-        if (recipe_is_input(ret_part->name) && strcmp(ret_part->name, "read") != 0) {
+        if (recipe_is_input(ret_part->name) && !is_read) {
             return true;
         }
     }

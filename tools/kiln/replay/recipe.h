@@ -13,7 +13,8 @@ typedef enum recipe_kind {
     RECIPE_OPENCL,
     RECIPE_OPENCL_LINK,
     RECIPE_NVRTC,
-    RECIPE_HIPRTC
+    RECIPE_HIPRTC,
+    RECIPE_NVJITLINK
 } recipe_kind;
 
 typedef struct recipe {
@@ -24,6 +25,10 @@ typedef struct recipe {
 
 /* Returns whether an entry is the result of a build, of whichever compiler or framework. */
 bool recipe_is_build(const kiln_entry *entry);
+
+/* Returns whether an entry belongs to the one of a link: it shows that nvJitLink accepts the first
+ * inputs of that link. */
+bool recipe_is_step(const kiln_key *link, const kiln_key *step);
 
 /* Reads what an entry was built from. Returns NULL if the build can be repeated; otherwise the
  * reason why it can't, which the caller frees. */
@@ -43,6 +48,10 @@ char *recipe_text(const kiln_key *key, const char *name);
 /* Returns whether a part says what a program passed to the compiler. The other parts identify the
  * compiler and the device. */
 bool recipe_is_input(const char *part_name);
+
+/* Returns whether a part is the digest of a file that nvJitLink reads, and not of an input that the
+ * program passed. */
+bool recipe_is_of_file(const kiln_key *key, size_t index);
 
 /* Returns whether a key of a repeated build has the inputs of the entry's key. The architectures
  * in the options of NVRTC and HIPRTC are not compared. */

@@ -50,6 +50,7 @@ typedef struct worker {
     size_t visible_count;
     size_t library_count;  /* how many of these, the first ones, are folders of libraries */
     missing_files missing; /* to be recreated in the sandbox */
+    link_inputs inputs;    /* of a link of nvJitLink */
     bool has_source_file;  /* the program's source must be a file, too */
     bool is_in_own_folder; /* the working directory was the program's folder */
     bool has_no_folder;    /* the program's folder did not exist: CuPy removes it first */
@@ -170,6 +171,7 @@ static void show_libraries(worker *w)
     show_list(w, getenv("OCL_ICD_FILENAMES"), false);
     show_drivers(w, vendors == NULL ? "/etc/OpenCL/vendors" : vendors);
     show_compiler(w, w->terms->build.nvrtc);
+    show_compiler(w, w->terms->build.nvjitlink);
     show_compiler(w, w->terms->build.hiprtc);
     w->library_count = w->visible_count;
 }
@@ -286,8 +288,8 @@ static kiln_store *open_included(const worker *w)
     return included;
 }
 
-/* Returns why a file that the build included can't be included again; NULL: all of them can. The
- * files of the first result count, which is the latest. */
+/* Returns why a file that the build included can't be included again, or an input of a link not be
+ * linked again; NULL: all of them can. The files of the first result count, which is the latest. */
 static char *reason_against_files(worker *w)
 {
     reads_check check = {.w = w, .included = open_included(w)};
@@ -295,6 +297,9 @@ static char *reason_against_files(worker *w)
         kiln_opencl_each_read(w->of.entry, 0, check_read, &check);
     } else {
         kiln_nvrtc_each_read(w->of.entry, 0, check_read, &check);
+    }
+    if (check.why == NULL && w->of.kind == RECIPE_NVJITLINK) {
+        check.why = link_inputs_read(w->of.key, check.included, &w->inputs);
     }
     kiln_store_close(&check.included);
     return check.why;
@@ -429,8 +434,9 @@ static _Noreturn void build(const worker *w)
         _exit(EXIT_IO);
     }
     set_environment(w);
-    const build_end end = is_of_opencl(w)
-                              ? build_opencl(&w->of)
+    const build_end end = is_of_opencl(w) ? build_opencl(&w->of)
+                          : w->of.kind == RECIPE_NVJITLINK
+                              ? build_nvjitlink(&w->of, &w->terms->build, &w->inputs)
                               : build_nvrtc(&w->of, &w->terms->build, w->program_folder);
     /* The layer writes the result to the store when the process exits. A driver's exit handlers
      * might crash, so the end is also the name of a file. */
@@ -520,27 +526,48 @@ static char *traced(const worker *w, const char *mark)
     return reason;
 }
 
-/* The entry that the build made. */
-typedef struct made_entry {
+/* What the build made. */
+typedef struct made_entries {
     kiln_entry *entry;
+    kiln_entry **steps; /* of a link: see recipe_is_step */
+    size_t step_count, step_capacity;
     bool has_request;
-} made_entry;
+} made_entries;
 
 static int find_made(void *user, kiln_item *item)
 {
-    made_entry *made = user;
+    made_entries *made = user;
     kiln_item_info info = {.struct_size = sizeof info};
+    kiln_entry *entry = NULL;
     if (kiln_item_get_info(item, &info) == KILN_OK && info.kind == KILN_ENTRY_REQUEST) {
         made->has_request = true;
-    } else if (info.kind == KILN_ENTRY_PROGRAM && made->entry == NULL) {
-        kiln_item_read(item, &made->entry);
+    } else if (info.kind == KILN_ENTRY_PROGRAM && kiln_item_read(item, &entry) == KILN_OK) {
+        if (!recipe_is_build(entry)) {
+            made->steps = array_grown(made->steps, made->step_count, &made->step_capacity,
+                                      sizeof *made->steps);
+            made->steps[made->step_count++] = entry;
+        } else if (made->entry == NULL) {
+            made->entry = entry;
+        } else {
+            kiln_entry_release(&entry);
+        }
     }
     return 0;
 }
 
-static made_entry find_entry(const worker *w)
+static void made_entries_done(made_entries *made)
 {
-    made_entry made = {0};
+    kiln_entry_release(&made->entry);
+    for (size_t i = 0; i < made->step_count; i++) {
+        kiln_entry_release(&made->steps[i]);
+    }
+    free(made->steps);
+    *made = (made_entries){0};
+}
+
+static made_entries find_entries(const worker *w)
+{
+    made_entries made = {0};
     kiln_store *store = NULL;
     if (kiln_store_open(w->store_folder,
                         &(kiln_store_params){.struct_size = sizeof(kiln_store_params),
@@ -552,11 +579,10 @@ static made_entry find_entry(const worker *w)
     return made;
 }
 
-static bool write_entry(const kiln_entry *entry)
+static bool write_bytes(const void *bytes, size_t size)
 {
-    const kiln_bytes bytes = kiln_entry_encoding(entry);
-    const char *at = bytes.data;
-    for (size_t left = bytes.size; left > 0;) {
+    const char *at = bytes;
+    for (size_t left = size; left > 0;) {
         const ssize_t written = write(WORKER_ENTRY_FILE, at, left);
         if (written <= 0 && errno != EINTR) {
             return false;
@@ -567,28 +593,46 @@ static bool write_entry(const kiln_entry *entry)
     return true;
 }
 
+static bool write_entry(const kiln_entry *entry)
+{
+    const kiln_bytes encoding = kiln_entry_encoding(entry);
+    const uint64_t size = encoding.size;
+    return write_bytes(&size, sizeof size) && write_bytes(encoding.data, encoding.size);
+}
+
+static bool write_entries(const made_entries *made)
+{
+    bool are_written = write_entry(made->entry);
+    for (size_t i = 0; are_written && i < made->step_count; i++) {
+        are_written = write_entry(made->steps[i]);
+    }
+    return are_written;
+}
+
 /* @result  if there is an entry */
 static int report_entry(const worker *w, const char *result)
 {
-    made_entry made = find_entry(w);
+    made_entries made = find_entries(w);
     long seconds;
     if (made.entry == NULL && made.has_request) {
+        made_entries_done(&made);
         run_child(w, capture, &seconds);
-        made = find_entry(w);
+        made = find_entries(w);
     }
     if (made.entry == NULL) {
         owned char *why = traced(w, "passed-through");
         owned char *path = path_in(w, "trace");
         owned char *log = read_file(path);
+        made_entries_done(&made);
         /* Without a reason of the layer, the process may have ended before the result was written.
          */
         return why != NULL ? report("impossible", why, log)
                            : report("left", "the result was not kept", log);
     }
-    const bool is_written = write_entry(made.entry);
-    kiln_entry_release(&made.entry);
-    return is_written ? report(result, NULL, NULL)
-                      : report("left", "the result could not be passed on", NULL);
+    const bool are_written = write_entries(&made);
+    made_entries_done(&made);
+    return are_written ? report(result, NULL, NULL)
+                       : report("left", "the result could not be passed on", NULL);
 }
 
 static int report_done(const worker *w)

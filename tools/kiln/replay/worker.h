@@ -11,7 +11,9 @@
 #include "build.h"
 
 /* Descriptors that the process is started with: the report, a line of JSON with "result" and
- * perhaps "why" and "log", goes to standard output; the new entry, if there is one, to this one. */
+ * perhaps "why" and "log", goes to standard output. New entries, if there are any, go to this one:
+ * for each, its size, as an uint64_t, and its encoding. The first one is that of the build; the
+ * others are its steps (recipe_is_step). */
 #define WORKER_ENTRY_FILE 3
 
 /* When the sandbox is ready, the process waits for this signal, which must be blocked when it
