@@ -497,5 +497,58 @@ def number(folder, **options):
         self.assertEqual(self.run_text(text), "1\n")
 
 
+@unittest.skipIf(DAMAGES < 200, "runs in suite long")
+class ReplayTest(TritonTest):
+    """Why kiln replay leaves Triton's kernels out: see docs/upgrades.md."""
+
+    IR = """
+def ir_of(kernel):
+    return kernel.asm["ttir"]
+def code_of(kernel):
+    return kernel.asm["cubin"]
+"""
+
+    def test_the_key_is_not_in_the_results(self):
+        """Triton's key contains a digest of the function, which is in none of its files, and the key
+        of the IR is a different one."""
+        folder = self.new_folder()
+        keys = self.run_text(self.IR + f"""
+kernel = compiled(add)
+print(kernel.src.hash(), add.cache_key, kernel.hash,
+      compiled_from_ir(ir_of(kernel), {self.scratch!r} + "/add.ttir").hash)
+""").split()[-4:]
+        text = b""
+        for root, _, names in os.walk(folder):
+            for name in names:
+                with open(os.path.join(root, name), "rb") as file:
+                    text += file.read()
+        self.assertEqual([key.encode() in text for key in keys], [False, False, True, True])
+        self.assertEqual(len(set(keys)), 4)
+
+    def test_the_ir_depends_on_the_architecture(self):
+        """The IR of one GPU yields for another GPU what a program would not get there: products of
+        8-bit numbers are added with a different precision. For the same GPU, it yields the same
+        code."""
+        self.new_folder()
+        printed = self.run_text(self.IR + f"""
+old, new = (compiled(product, "fp8e5", 64, number) for number in (80, 90))
+print("ir", *("maxNumImpreciseAcc = 1073741824" in ir_of(kernel) for kernel in (old, new)))
+print("code", *(code_of(compiled_from_ir(ir_of(kernel), {self.scratch!r} + "/product.ttir")) ==
+               code_of(new) for kernel in (old, new)))
+""")
+        self.assertEqual(printed.splitlines()[-2:], ["ir False True", "code False True"])
+
+    def test_they_are_named(self):
+        self.new_folder()
+        self.run_program()
+        report = json.loads(self.run_command(TOOL, "replay", "--json").stdout)
+        self.assertEqual(
+            {entry["name"]: entry["why"] for entry in report["entries"]
+             if entry["name"] in ("add", "total")},
+            dict.fromkeys(("add", "total"), "only triton can build it again: the key has only "
+                                            "digests of the sources"))
+        self.assertEqual(report["impossible"], len(report["entries"]))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -27,14 +27,28 @@ def broken(x, y, out, n, BLOCK: tl.constexpr):
     tl.store(out, no_such_name)
 
 
-def compiled(function):
-    signature = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+@triton.jit
+def product(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    tl.store(out + i, tl.dot(tl.load(x + i), tl.load(y + i)))
+
+
+def compiled(function, kind="fp32", block=128, architecture=90):
+    signature = {"x": "*" + kind, "y": "*" + kind, "out": "*fp32", "n": "i32",
+                 "BLOCK": "constexpr"}
     if triton.__version__ < "3.3":
         del signature["BLOCK"]
-        source = triton.compiler.ASTSource(function, signature, constants={"BLOCK": 128})
+        source = triton.compiler.ASTSource(function, signature, constants={"BLOCK": block})
     else:
-        source = triton.compiler.ASTSource(function, signature, constexprs={"BLOCK": 128})
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32))
+        source = triton.compiler.ASTSource(function, signature, constexprs={"BLOCK": block})
+    return triton.compile(source, target=GPUTarget("cuda", architecture, 32))
+
+
+def compiled_from_ir(ir, path):
+    """Compiles Triton's IR, which is written to a file."""
+    with open(path, "w") as file:
+        file.write(ir)
+    return triton.compile(path, target=GPUTarget("cuda", 90, 32))
 
 
 def digests(kernel):

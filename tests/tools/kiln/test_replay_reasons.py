@@ -40,7 +40,7 @@ class ReasonsTest(unittest.TestCase):
         shutil.rmtree(self.cache)
 
     def test_others(self):
-        self.assert_reason("only Triton can build it again", "door=Triton", "key=x",
+        self.assert_reason("only triton can build it again", "door=triton", "key=x",
                            options=["explanation=x"])
         self.assert_reason("not made by OpenCL, NVRTC, nvJitLink or HIPRTC", "something=else")
 

@@ -161,7 +161,7 @@ static char *reason_for_others(const kiln_key *key)
     owned char *framework = recipe_text(key, "door");
     return framework == NULL
                ? text_of("it was not made by OpenCL, NVRTC, nvJitLink or HIPRTC")
-               : text_of("only %s can build it again: the entry has neither source nor IR",
+               : text_of("only %s can build it again: the key has only digests of the sources",
                          framework);
 }
 
