@@ -5,7 +5,8 @@
  *   make_entry DIR put|miss [OPTION=VALUE…] -- [PART=VALUE…]
  *
  * Options: name, device, tool, cost (ns), created (Unix seconds), size (of the payload), answers,
- * key-file, explanation (a text, which makes the entry a blob whose key it explains). If a part's name ends with '@', its value is the name of a file. Prints the digest.
+ * key-file, explanation (a text, which makes the entry a blob whose key it explains). If a part's
+ * name ends with '@', its value is the name of a file. Prints the digest.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -112,8 +112,7 @@ static kiln_status note(remote_store *self, kiln_status status)
 {
     switch (status) {
     case KILN_E_DENIED:
-        kilni_store_warn(&self->store, KILNI_WARNED_SERVER, "%s refuses this user",
-                         self->name);
+        kilni_store_warn(&self->store, KILNI_WARNED_SERVER, "%s refuses this user", self->name);
         return status;
     case KILN_E_UNAUTHENTICATED:
         kilni_store_warn(&self->store, KILNI_WARNED_SERVER,
