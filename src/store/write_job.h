@@ -30,6 +30,7 @@ typedef struct kilni_write_item {
 } kilni_write_item;
 
 struct kilni_write_job {
+    kilni_write_job *next; /* in the writer's list of jobs that are done */
     kiln_entry *entry;
     kiln_key *key;     /* of the entry */
     size_t fill;       /* the value for kilni_store_fill; 0: the entry is to be put */

@@ -84,7 +84,9 @@ struct kilni_writer {
                                set */
     uint64_t flush_at_ns;   /* when to flush the counts; 0: no unflushed counts were seen */
     unsigned flushes_wanted, flushes_done;
-    unsigned threads;     /* how many threads of this writer run */
+    unsigned threads; /* how many threads of this writer run */
+    /* Jobs that are done, except that a thread of a server has to release their leases. */
+    kilni_write_job *done;
     bool has_to_stop;     /* the threads have to end, and nothing is queued any more */
     unsigned char *noted; /* the records that wait; NULL: none */
     size_t noted_bytes;
@@ -283,9 +285,12 @@ static void append_noted_locked(kilni_writer *writer)
     end_flush(writer);
 }
 
-/* Returns true if no entry waits or is being written. */
+/* Returns true if no entry waits or is being written, and no lease waits for its release. */
 static bool is_idle(const kilni_writer *writer)
 {
+    if (writer->done) {
+        return false;
+    }
     for (size_t i = 0; i < writer->queue_count; i++) {
         if (writer->queues[i].first || writer->queues[i].is_busy) {
             return false;
@@ -416,6 +421,38 @@ static kiln_status advance_locked(kilni_writer *writer, kilni_write_job *job)
     }
 }
 
+/* Makes a thread of a server release a job's lease and free the job, because the release may be a
+ * call to a server. Neither the caller of a put nor the thread of a directory must wait for that.
+ * Returns false if the caller must end the job itself.
+ *
+ * @from  the queue that has finished the job's last item; NULL: none took the job */
+static bool hand_over_locked(kilni_writer *writer, kilni_write_job *job, const write_queue *from)
+{
+    if (!job->lease || (from && from->is_of_server) || is_alone(writer)) {
+        return false;
+    }
+    for (size_t i = 0; i < writer->queue_count; i++) {
+        write_queue *queue = &writer->queues[i];
+        if (queue->is_of_server && !writer->has_to_stop && start_thread_locked(queue)) {
+            job->next = writer->done;
+            writer->done = job;
+            pthread_cond_broadcast(&writer->changed);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ends a job that was handed over, and releases the lock meanwhile. */
+static void end_done_locked(kilni_writer *writer)
+{
+    kilni_write_job *job = writer->done;
+    writer->done = job->next;
+    pthread_mutex_unlock(&writers_lock);
+    end_job(writer, job);
+    pthread_mutex_lock(&writers_lock);
+}
+
 static kilni_write_item *take_first_locked(write_queue *queue)
 {
     kilni_write_item *item = queue->first;
@@ -423,7 +460,8 @@ static kilni_write_item *take_first_locked(write_queue *queue)
     return item;
 }
 
-/* Finishes an item that was taken from its queue. Releases the lock if the job is done then. */
+/* Finishes an item that was taken from its queue. Ends the job if it is done then, and releases the
+ * lock meanwhile. */
 static void finish_locked(write_queue *queue, kilni_write_item *item, bool is_stored)
 {
     kilni_writer *writer = queue->writer;
@@ -434,12 +472,12 @@ static void finish_locked(write_queue *queue, kilni_write_item *item, bool is_st
     }
     kilni_write_item_finish(item, is_stored);
     advance_locked(writer, job);
-    if (kilni_write_job_is_done(job)) {
+    queue->bytes -= bytes;
+    if (kilni_write_job_is_done(job) && !hand_over_locked(writer, job, queue)) {
         pthread_mutex_unlock(&writers_lock);
         end_job(writer, job);
         pthread_mutex_lock(&writers_lock);
     }
-    queue->bytes -= bytes;
 }
 
 /* Returns true if the calls to servers had to end. */
@@ -493,6 +531,9 @@ static void drop_all_locked(kilni_writer *writer)
             drop_first_locked(&writer->queues[i]);
         }
     }
+    while (writer->done) {
+        end_done_locked(writer);
+    }
     kilni_call_limit_set(limit);
 }
 
@@ -515,6 +556,11 @@ static void work_locked(write_queue *queue)
     }
     if (has_to_flush(writer)) {
         flush_locked(writer, false);
+    } else if (queue->is_of_server && writer->done) {
+        queue->is_busy = true;
+        end_done_locked(writer);
+        queue->is_busy = false;
+        pthread_cond_broadcast(&writer->changed);
     } else if (queue->first && !queue->is_busy) {
         write_first_locked(queue);
     } else if (writer->flush_at_ns != 0 && !writer->is_flushing) {
@@ -552,9 +598,12 @@ static void free_stopped(kilni_writer *writer)
     free(writer);
 }
 
-/* Returns true if a thread of the writer has an entry to write. */
+/* Returns true if a thread of the writer has an entry to write, or a lease to release. */
 static bool is_any_writing(const kilni_writer *writer)
 {
+    if (writer->done) {
+        return true;
+    }
     for (size_t i = 0; i < writer->queue_count; i++) {
         const write_queue *queue = &writer->queues[i];
         if (queue->has_thread && (queue->first || queue->is_busy)) {
@@ -740,15 +789,15 @@ static kiln_status enqueue(kilni_writer *writer, kilni_write_job *job)
     const kiln_status status = advance_locked(writer, job);
     /* Unless the job is done, a thread of the writer can free it from now on. */
     const bool is_done = kilni_write_job_is_done(job);
+    const bool is_to_end = is_done && !hand_over_locked(writer, job, NULL);
     if (is_put || !is_alone(writer)) {
         serve_threadless_locked(writer);
     }
     pthread_mutex_unlock(&writers_lock);
-    if (!is_done) {
-        return KILN_OK;
+    if (is_to_end) {
+        end_job(writer, job);
     }
-    end_job(writer, job);
-    return status == KILN_OK ? KILN_E_READONLY : status;
+    return !is_done ? KILN_OK : status == KILN_OK ? KILN_E_READONLY : status;
 }
 
 kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln_lease **lease)

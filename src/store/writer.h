@@ -59,7 +59,7 @@ void kilni_writer_spare_thread(kilni_writer *writer);
  *
  * @lease  can be NULL or point to NULL; the pointer to which it points is set to NULL in any case
  * Returns KILN_OK; KILN_E_FULL, KILN_E_NO_MEMORY or KILN_E_READONLY: no tier gets the entry, so it
- * is counted, and the lease released. */
+ * is counted, and the lease is released, by a thread if a server might have granted it. */
 kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln_lease **lease);
 
 /* Queues each tier's part of kilni_store_fill. If a tier's queue is full or memory runs out, that

@@ -242,6 +242,31 @@ static void make_entry_old(uint64_t number)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
+/* The server has granted leases, but gets no entries. Only the directory writes them, and it does
+ * not wait until the server has answered that a lease was released. */
+static void put_beside_slow_leases(void)
+{
+    store = open_chain("&write=none");
+    alarm(HANGS_AFTER_S);
+    CHECK(kilni_writer_new(store, QUEUE_BYTES, &writer) == KILN_OK);
+    put_all();
+    kilni_writer_end(writer, WAIT_NS);
+}
+
+static void test_the_release_of_a_lease_delays_no_directory(void **state)
+{
+    (void)state;
+    kiln_store *directory = NULL;
+    fault_of_child = FAULT_DRIP;
+    assert_int_equal(run_in_child(put_beside_slow_leases), 0);
+    assert_int_equal(kiln_store_open(scratch_path(scratch, "directory"), NULL, &directory, NULL),
+                     KILN_OK);
+    for (uint64_t i = 0; i < ENTRIES; i++) {
+        assert_int_equal(scratch_get(directory, i), KILN_OK);
+    }
+    kiln_store_close(&directory);
+}
+
 static void test_the_only_thread_waits_for_no_server(void **state)
 {
     (void)state;
@@ -269,6 +294,7 @@ int main(int argc, char **argv)
         TEST(test_a_layer_ends_while_the_server_is_silent),
         TEST(test_a_context_ends_while_the_server_drips),
         TEST(test_a_context_ends_while_the_server_is_silent),
+        TEST(test_the_release_of_a_lease_delays_no_directory),
         TEST(test_the_only_thread_waits_for_no_server),
     };
     server = argc == 3 ? fleet_server_named(argv[2]) : NULL;
