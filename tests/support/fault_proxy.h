@@ -201,10 +201,14 @@ static inline void *fault_accept(void *argument)
     return NULL;
 }
 
-/* Starts a proxy in front of a server on loopback. */
-static inline void fault_proxy_start(fault_proxy *proxy, unsigned server_port)
+/* Starts a proxy in front of a server on loopback.
+ *
+ * @host, @port  where the proxy listens; port 0: the proxy chooses one */
+static inline void fault_proxy_start_at(fault_proxy *proxy, unsigned server_port, uint32_t host,
+                                        unsigned port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(host)};
     socklen_t size = sizeof address;
     memset(proxy, 0, sizeof *proxy);
     proxy->server_port = server_port;
@@ -217,6 +221,11 @@ static inline void fault_proxy_start(fault_proxy *proxy, unsigned server_port)
         abort();
     }
     proxy->port = ntohs(address.sin_port);
+}
+
+static inline void fault_proxy_start(fault_proxy *proxy, unsigned server_port)
+{
+    fault_proxy_start_at(proxy, server_port, INADDR_LOOPBACK, 0);
 }
 
 /* From now on, answers are corrupted after @after bytes of each connection. */

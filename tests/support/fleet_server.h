@@ -159,9 +159,33 @@ static inline void fleet_rediss_locate(char *location, size_t size, unsigned por
 
 static redis_cluster fleet_cluster;
 
+#define FLEET_NAMES ".kiln.test" /* the end of the nodes' names */
+
+/* Set by a test program that replaces getaddrinfo: the nodes announce names. */
+static bool fleet_cluster_has_names;
+
+static inline bool fleet_cluster_announce_names(void)
+{
+    char command[128], name[32];
+    bool is_done = true;
+    for (unsigned i = 0; i < REDIS_NODES; i++) {
+        snprintf(command, sizeof command,
+                 "CONFIG SET cluster-announce-hostname node-%u" FLEET_NAMES
+                 " cluster-preferred-endpoint-type hostname",
+                 i);
+        is_done = is_done && strcmp(redis_say(&fleet_cluster.nodes[i], command), "+OK\r\n") == 0;
+    }
+    for (unsigned i = 0; i < REDIS_NODES * REDIS_NODES && is_done; i++) {
+        snprintf(name, sizeof name, "node-%u" FLEET_NAMES, i % REDIS_NODES);
+        is_done = redis_cluster_wait(&fleet_cluster.nodes[i / REDIS_NODES], "CLUSTER SLOTS", name);
+    }
+    return is_done;
+}
+
 static inline bool fleet_cluster_start(const char *folder)
 {
-    return fleet_make_certificates(folder) && redis_cluster_start(&fleet_cluster, folder, folder);
+    return fleet_make_certificates(folder) && redis_cluster_start(&fleet_cluster, folder, folder) &&
+           (!fleet_cluster_has_names || fleet_cluster_announce_names());
 }
 
 static inline void fleet_cluster_stop(void)
@@ -172,8 +196,10 @@ static inline void fleet_cluster_stop(void)
 static inline void fleet_cluster_locate(char *location, size_t size, unsigned port)
 {
     (void)port;
-    snprintf(location, size, "redis-cluster://127.0.0.1:%u,127.0.0.1:%u?trust=any",
-             fleet_cluster.nodes[0].port, fleet_cluster.nodes[1].port);
+    const char *const hosts[] = {fleet_cluster_has_names ? "node-0" FLEET_NAMES : "127.0.0.1",
+                                 fleet_cluster_has_names ? "node-1" FLEET_NAMES : "127.0.0.1"};
+    snprintf(location, size, "redis-cluster://%s:%u,%s:%u?trust=any", hosts[0],
+             fleet_cluster.nodes[0].port, hosts[1], fleet_cluster.nodes[1].port);
 }
 
 static inline void fleet_cluster_set_silent(bool is_silent)
@@ -316,6 +342,33 @@ static inline unsigned fleet_swift_port(void)
     return fleet_swift.port;
 }
 
+static inline void fleet_swift_set_silent(bool is_silent)
+{
+    kill(fleet_swift.process, is_silent ? SIGUSR1 : SIGUSR2);
+}
+
+static inline void fleet_swift_restart(void)
+{
+    kill(fleet_swift.process, SIGHUP);
+}
+
+/* Removes a file of an object whose name ends as those of markers do. */
+static inline int fleet_remove_object(const char *path, const struct stat *stat, int kind,
+                                      struct FTW *place)
+{
+    (void)stat, (void)kind, (void)place;
+    char metadata[4096];
+    const ssize_t size = getxattr(path, "user.swift.metadata", metadata, sizeof metadata);
+    return size > 0 && memmem(metadata, (size_t)size, ".lease", 6) ? unlink(path) : 0;
+}
+
+static inline void fleet_swift_evict_leases(void)
+{
+    char path[SCRATCH_PATH_SIZE];
+    snprintf(path, sizeof path, "%s/devices", fleet_folder);
+    nftw(path, fleet_remove_object, 16, FTW_PHYS);
+}
+
 static inline void fleet_swift_locate(char *location, size_t size, unsigned port)
 {
     snprintf(location, size,
@@ -409,6 +462,9 @@ static const fleet_server fleet_servers[] = {
         .handover_ms = 15000,
         .after_ms = 100,
         .at_once = 5,
+        .set_silent = fleet_swift_set_silent,
+        .restart = fleet_swift_restart,
+        .evict_leases = fleet_swift_evict_leases,
     },
 };
 

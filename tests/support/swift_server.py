@@ -4,7 +4,9 @@
 of this machine (127.0.0.1), from PORT to PORT + 4.
 
 The bucket is "kiln". writer may do everything there; reader may get and list. A page of a list has
-at most four keys. Prints "ready" when it answers. The servers end with this process."""
+at most four keys. Prints "ready" when it answers. The servers end with this process.
+
+SIGUSR1 makes S3 silent, SIGUSR2 ends that, and SIGHUP restarts the server that speaks S3."""
 
 import ctypes
 import os
@@ -105,7 +107,9 @@ def start_memcached(user):
 
 
 def start(name):
-    if os.fork() == 0:
+    """Returns the process."""
+    process = os.fork()
+    if process == 0:
         os.setsid() # a server that ends also ends its group
         end_with_parent()
         log = os.open(f"{FOLDER}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -113,6 +117,7 @@ def start(name):
         os.dup2(log, 1)
         os.dup2(log, 2)
         os._exit(run_wsgi(f"{FOLDER}/{name}.conf", f"{name}-server") or 0)
+    return process
 
 
 def ask(method, path, headers, body=None):
@@ -131,18 +136,33 @@ def make_bucket():
     ask("GET", "/v1/AUTH_kiln/kiln/first", token)
 
 
+def obey(proxy):
+    signals = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    print("ready", flush=True)
+    while True:
+        number = signal.sigwait(signals)
+        if number == signal.SIGHUP:
+            os.kill(proxy, signal.SIGKILL)
+            os.waitpid(proxy, 0)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+            proxy = start("proxy")
+            signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        else:
+            os.kill(proxy, signal.SIGSTOP if number == signal.SIGUSR1 else signal.SIGCONT)
+
+
 def main():
     user = pwd.getpwuid(os.getuid()).pw_name
     configure(user)
     start_memcached(user)
     for name in SERVERS:
         start(name)
-    start("proxy")
+    proxy = start("proxy")
     for _ in range(600):
         try:
             make_bucket()
-            print("ready", flush=True)
-            signal.pause()
+            obey(proxy)
         except OSError:
             time.sleep(0.1)
         if os.waitpid(-1, os.WNOHANG)[0] != 0:

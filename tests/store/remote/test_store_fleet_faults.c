@@ -8,6 +8,8 @@
  */
 #include "support/store_scene.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -28,7 +30,8 @@ typedef struct board {
     _Atomic unsigned begun, builds[PROGRAMS], found;
 } board;
 
-/* A proxy in a process of its own, so that it can be stopped. */
+/* A proxy in a process of its own, so that it can be stopped. In front of a cluster, it has a part
+ * for each node. */
 typedef struct proxy_process {
     pid_t process;
     unsigned port;
@@ -48,11 +51,39 @@ static void build(void *user)
     kilni_sleep_ns(BUILD_MS * NS_PER_MS);
 }
 
+static unsigned own_machine; /* of this process */
+
+/* The address at which a machine's proxy stands in for the nodes of a cluster. */
+static uint32_t host_of_proxy(unsigned number)
+{
+    return INADDR_LOOPBACK + 1 + number;
+}
+
+typedef int getaddrinfo_fn(const char *name, const char *service, const struct addrinfo *hints,
+                           struct addrinfo **ret_found);
+
+/* Replaces the system's function, so that the names of a cluster's nodes are proxies, which differ
+ * between machines. */
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret_found)
+{
+    union {
+        void *symbol;
+        getaddrinfo_fn *call;
+    } system = {.symbol = dlsym(RTLD_NEXT, "getaddrinfo")};
+    const bool is_node = name && strstr(name, FLEET_NAMES) && !(hints->ai_flags & AI_NUMERICHOST);
+    char text[INET_ADDRSTRLEN];
+    const struct in_addr address = {htonl(host_of_proxy(own_machine > 0))};
+    inet_ntop(AF_INET, &address, text, sizeof text);
+    return system.call(is_node ? text : name, service, hints, ret_found);
+}
+
 static pid_t start(unsigned program, unsigned machine)
 {
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
+        own_machine = machine;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         const uint32_t from = fleet_obtain(program, machine, build, &program);
         atomic_fetch_add(&shared->found, from == KILN_PROGRAM_FROM_STORE);
@@ -68,10 +99,16 @@ static void start_proxy(proxy_process *proxy)
     assert_int_equal(pipe(ends), 0);
     proxy->process = fork();
     if (proxy->process == 0) {
-        fault_proxy running;
+        static fault_proxy running[REDIS_NODES];
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        fault_proxy_start(&running, fleet.server->port());
-        CHECK(write(ends[1], &running.port, sizeof running.port) == sizeof running.port);
+        if (fleet.server->port) {
+            fault_proxy_start(&running[0], fleet.server->port());
+        }
+        for (unsigned i = 0; i < REDIS_NODES && !fleet.server->port; i++) {
+            const unsigned port = fleet_cluster.nodes[i].port;
+            fault_proxy_start_at(&running[i], port, host_of_proxy(proxy != &proxies[0]), port);
+        }
+        CHECK(write(ends[1], &running[0].port, sizeof running[0].port) == sizeof running[0].port);
         for (;;) {
             pause();
         }
@@ -148,13 +185,12 @@ static void fail_over(void)
 static bool is_possible(void (*strike)(void))
 {
     const fleet_server *server = fleet.server;
-    return strike == cut_first_off || strike == cut_all_off ? server->port != NULL
-           : strike == silence                              ? server->set_silent != NULL
-           : strike == restart                              ? server->restart != NULL
-           : strike == fill                                 ? server->set_full != NULL
-           : strike == evict                                ? server->evict_leases != NULL
-           : strike == fail_over                            ? server->fail_over != NULL
-                                                            : true;
+    return strike == silence     ? server->set_silent != NULL
+           : strike == restart   ? server->restart != NULL
+           : strike == fill      ? server->set_full != NULL
+           : strike == evict     ? server->evict_leases != NULL
+           : strike == fail_over ? server->fail_over != NULL
+                                 : true;
 }
 
 /* ---- cases ---- */
@@ -231,13 +267,14 @@ static void test_fault(void **state)
 static int set_up(void **state)
 {
     (void)state;
+    fleet_cluster_has_names = true;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || !fleet_start()) {
         return -1;
     }
+    start_proxy(&proxies[0]);
+    start_proxy(&proxies[1]);
     if (fleet.server->port) {
-        start_proxy(&proxies[0]);
-        start_proxy(&proxies[1]);
         fleet.port_of_first = proxies[0].port;
         fleet.port_of_others = proxies[1].port;
     }
