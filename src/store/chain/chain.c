@@ -238,8 +238,11 @@ static kiln_status find_in(kilni_tier *tier, kiln_store *store, const kiln_key *
     const uint64_t start_ns = is_measured ? kilni_clock_ns() : 0;
     const kiln_status status = kilni_store_get_from_tier(store, key, ret_entry, ret_first_use);
     const uint64_t bytes = status == KILN_OK ? kiln_entry_encoding(*ret_entry).size : 0;
-    kilni_tier_counts_note_get(&tier->counts, status, bytes,
-                               is_measured ? kilni_clock_ns() - start_ns : 0);
+    const uint64_t duration_ns = is_measured ? kilni_clock_ns() - start_ns : 0;
+    kilni_tier_counts_note_get(&tier->counts, status, bytes, duration_ns);
+    if (duration_ns >= KILNI_TIER_ANSWER_MIN_NS && (status == KILN_OK || status == KILN_MISS)) {
+        kilni_tier_note_latency(tier, duration_ns);
+    }
     return kilni_tier_note(tier, status);
 }
 

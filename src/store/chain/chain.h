@@ -55,7 +55,8 @@ void kilni_chain_save_counts(kilni_chain *chain);
 /* A chain's lease consists of two leases. The first local tier that has leases grants the machine's
  * lease. The holder of the machine's lease then asks the first server that has leases for the
  * fleet's lease. So all processes that use the same chain ask the same tiers, as long as these
- * work, and only one process of each machine at a time asks the server. If no tier can grant one of
+ * work, and only one process of each machine at a time asks the server. A server is not asked if
+ * the build takes less time than recent answers of that server. If no tier can grant one of
  * the two leases, the other lease is sufficient. If this process waited for the machine's lease,
  * another process held it during that time. If a local tier then has the key's entry, the chain's
  * lease is shared. Parameters and statuses are those of kilni_store_lease. */

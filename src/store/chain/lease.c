@@ -19,7 +19,8 @@ typedef struct wanted_lease {
 } wanted_lease;
 
 /* Takes a lease from the first tier that can grant one. If @is_server is true, this function asks
- * only servers, otherwise only local tiers. */
+ * only servers, otherwise only local tiers. It asks no server that would probably take longer to
+ * answer than the build takes. */
 static kiln_status ask_tiers(kilni_chain *chain, bool is_server, const wanted_lease *wanted,
                              uint64_t wait_ns, kiln_lease **ret_lease)
 {
@@ -29,7 +30,8 @@ static kiln_status ask_tiers(kilni_chain *chain, bool is_server, const wanted_le
         const uint32_t capabilities = kilni_tier_capabilities(tier);
         const bool is_asked = (capabilities & KILNI_STORE_LEASES) &&
                               ((capabilities & KILNI_STORE_SENDS) != 0) == is_server;
-        kiln_store *asked = is_asked ? kilni_tier_use(tier) : NULL;
+        kiln_store *asked =
+            is_asked && !kilni_tier_is_slower(tier, wanted->build_ns) ? kilni_tier_use(tier) : NULL;
         if (!asked) {
             continue;
         }

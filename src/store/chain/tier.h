@@ -27,6 +27,9 @@ typedef struct kilni_tier {
     _Atomic unsigned failures;
     _Atomic uint64_t retry_ns;
     kilni_tier_counts counts;
+    /* How long recent look-ups of this process took, if the tier is a server; 0: unknown. It is
+     * only an estimate, so every access is relaxed. */
+    _Atomic uint64_t latency_ns;
 } kilni_tier;
 
 /* Tries to open the tier. @ret_error describes a failure. Returns KILN_OK; KILN_E_NO_MEMORY; else
@@ -43,6 +46,14 @@ kiln_store *kilni_tier_peek(kilni_tier *tier);
 
 /* Records whether a call of the tier's store failed. Returns @status. */
 kiln_status kilni_tier_note(kilni_tier *tier, kiln_status status);
+
+/* Records how long the server took to answer a look-up. */
+void kilni_tier_note_latency(kilni_tier *tier, uint64_t duration_ns);
+
+/* Returns true if a build takes less time than the tier's server recently took to answer.
+ *
+ * @build_ns  the probable duration of the build; 0: unknown */
+bool kilni_tier_is_slower(const kilni_tier *tier, uint64_t build_ns);
 
 /* If the tier is skipped at present, this function returns the reason, and sets @ret_wait_ns to the
  * time until the tier is tried again. Otherwise returns NULL. */

@@ -21,9 +21,6 @@ static void add(kilni_tier_counts *counts, unsigned counter, uint64_t value)
     atomic_fetch_add_explicit(&counts->values[counter], value, memory_order_relaxed);
 }
 
-/* A faster answer does not come from a server. */
-#define SHORTEST_NS 2000u
-
 /* Returns the class of a duration. Durations from one power of two of microseconds to the next are
  * divided into two classes. The first class begins at 2 us. */
 static unsigned class_of(uint64_t duration_ns)
@@ -62,7 +59,7 @@ void kilni_tier_counts_note_get(kilni_tier_counts *counts, kiln_status status, u
         kilni_tier_counts_note_fault(counts, status);
         return;
     }
-    if (duration_ns >= SHORTEST_NS) {
+    if (duration_ns >= KILNI_TIER_ANSWER_MIN_NS) {
         add(counts, KILNI_TIER_DURATIONS + class_of(duration_ns), 1);
     }
 }

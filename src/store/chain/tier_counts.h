@@ -34,11 +34,14 @@ typedef struct kilni_tier_counts {
     _Atomic uint64_t values[KILNI_TIER_COUNTERS];
 } kilni_tier_counts;
 
+/* A faster answer does not come from a server. */
+#define KILNI_TIER_ANSWER_MIN_NS 2000u
+
 /* Counts a look-up.
  *
  * @bytes        the size of the entry that was found
  * @duration_ns  how long the look-up took; 0: not measured. It is counted only if the tier answered
- *               and the answer took at least 2 us. A faster answer did not come from a server */
+ *               and the answer took at least KILNI_TIER_ANSWER_MIN_NS */
 void kilni_tier_counts_note_get(kilni_tier_counts *counts, kiln_status status, uint64_t bytes,
                                 uint64_t duration_ns);
 

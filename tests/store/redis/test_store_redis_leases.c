@@ -129,6 +129,37 @@ static void test_a_lease_tells_of_a_miss(void **state)
     kiln_store_close(&machine);
 }
 
+static bool has_run_a_script(void)
+{
+    return strstr(redis_say(&server, "INFO commandstats"), "cmdstat_eval:") != NULL;
+}
+
+/* Takes a lease for a build of the given duration. Returns whether the server was asked. */
+static bool asks_for_lease(kiln_store *store, uint64_t build_ns)
+{
+    kiln_lease *lease = NULL;
+    kiln_key *key = scratch_key(1);
+    assert_string_equal(redis_say(&server, "CONFIG RESETSTAT"), "+OK\r\n");
+    assert_int_equal(kilni_store_lease(store, key, build_ns, 0, &lease), KILN_OK);
+    kiln_lease_release(&lease);
+    kiln_key_release(&key);
+    return has_run_a_script();
+}
+
+/* No answer arrives within a nanosecond, and each arrives within an hour. */
+static void test_a_build_that_is_faster_than_the_server(void **state)
+{
+    (void)state;
+    const uint64_t hour_ns = UINT64_C(3600000000000);
+    kiln_store *machine = open_machine(0);
+    assert_true(asks_for_lease(machine, 1)); /* it is not known how fast the server is */
+    assert_int_equal(look(machine, 2, NULL), KILN_MISS);
+    assert_false(asks_for_lease(machine, 1));
+    assert_true(asks_for_lease(machine, hour_ns));
+    assert_true(asks_for_lease(machine, 0));
+    kiln_store_close(&machine);
+}
+
 /* A chain's lease has a part for the machine and one for the fleet. Each part ends when a tier has
  * stored the entry, or with the lease. */
 static void test_each_part_of_a_lease_ends_by_itself(void **state)
@@ -284,6 +315,8 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_holder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_lease_tells_of_a_miss, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_build_that_is_faster_than_the_server, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_each_part_of_a_lease_ends_by_itself, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_an_entry_of_this_machine_is_enough, set_up, tear_down),
