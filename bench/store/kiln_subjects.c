@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <kiln/journal.h>
+#include <kiln/signature.h>
 #include <kiln/store.h>
 
 #include "store/writer.h"
@@ -13,7 +15,7 @@
 #define DRAIN_NS 60000000000u
 
 static const bench_data *here;
-static kiln_store *store, *signed_store, *journal_store;
+static kiln_store *store, *signed_store, *journal_store, *group_store;
 static kilni_writer *writer, *journal_writer;
 
 static void make_key_file(const bench_data *data, char path[BENCH_PATH_SIZE])
@@ -40,6 +42,22 @@ static kiln_store *open_store(const bench_data *data, const char *name, uint32_t
     return opened;
 }
 
+/* Opens a store in a directory into which a group may write. */
+static kiln_store *open_group(const bench_data *data)
+{
+    char path[BENCH_PATH_SIZE], key[BENCH_PATH_SIZE], location[3 * BENCH_PATH_SIZE];
+    kiln_public_key made;
+    kiln_store *opened = NULL;
+    bench_make_folder(data, "group", path);
+    snprintf(key, sizeof key, "%s/secret-key", data->folder);
+    bench_expect(chmod(path, 02770) == 0 &&
+                     kiln_secret_key_make(key, "benches", &made, NULL) == KILN_OK,
+                 path);
+    snprintf(location, sizeof location, "group:%s?secret-key-file=%s", path, key);
+    bench_expect(kiln_store_open(location, NULL, &opened, NULL) == KILN_OK, location);
+    return opened;
+}
+
 static void open_kiln(const bench_data *data)
 {
     here = data;
@@ -48,7 +66,9 @@ static void open_kiln(const bench_data *data)
     store = open_store(data, BENCH_STORE, 0, NULL);
     signed_store = open_store(data, "signed", 0, key_file);
     journal_store = open_store(data, "journal", KILN_STORE_JOURNAL, NULL);
+    group_store = open_group(data);
     for (size_t i = 0; i < data->count; i++) {
+        bench_expect(kiln_store_put(group_store, data->entries[i]) == KILN_OK, "put in a group");
         bench_expect(kiln_store_put(store, data->entries[i]) == KILN_OK, "put");
         bench_expect(kiln_store_put(signed_store, data->entries[i]) == KILN_OK, "signed put");
     }
@@ -64,6 +84,7 @@ static void close_kiln(void)
     kiln_store_close(&journal_store);
     kiln_store_close(&store);
     kiln_store_close(&signed_store);
+    kiln_store_close(&group_store);
 }
 
 static void run_get(size_t index)
@@ -83,6 +104,13 @@ static void run_signed_get(size_t index)
 {
     kiln_entry *entry = NULL;
     bench_expect(kiln_store_get(signed_store, here->keys[index], &entry) == KILN_OK, "signed get");
+    kiln_entry_release(&entry);
+}
+
+static void run_group_get(size_t index)
+{
+    kiln_entry *entry = NULL;
+    bench_expect(kiln_store_get(group_store, here->keys[index], &entry) == KILN_OK, "group get");
     kiln_entry_release(&entry);
 }
 
@@ -137,6 +165,7 @@ const bench_subject kiln_subjects[] = {
     {.name = "get", .is_repeated = true, .open = open_kiln, .run = run_get, .close = close_kiln},
     {.name = "absent", .run = run_absent},
     {.name = "get, signed", .run = run_signed_get},
+    {.name = "get, group", .run = run_group_get},
     {.name = "put", .run = run_put},
     {.name = "hand over", .run = run_hand_over, .settle = settle_hand_over},
     {.name = "lease", .run = run_lease},

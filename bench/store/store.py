@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the cost of a store on disk. It is compared with the system calls alone (the floor:
 openat, fstat, read and close, with memory allocated and freed in the same way), with LMDB and
-SQLite on the same data, and with signed entries. The bench reads 64 MB of entries one after the
-other, as a program does; "repeated" is one entry that stays in the processor's cache. The files are
-in the page cache, and nothing is flushed to disk. Peers that are not installed are left out, and a
-note says so.
+SQLite on the same data, with signed entries, and with a directory into which a group may write. The
+bench reads 64 MB of entries one after the other, as a program does; "repeated" is one entry that
+stays in the processor's cache. The files are in the page cache, and nothing is flushed to disk.
+Peers that are not installed are left out, and a note says so.
 
 --rounds N    rounds, in turns; the least of each measurement counts (5)"""
 
@@ -46,6 +46,7 @@ def judge(taken):
         one(f"get of {title} / bare read", "get", "bare read", 1.5, size)
         one(f"get of {title}, repeated / bare read", "get again", "bare read again", None, size)
         one(f"get of {title} / signed", "get", "get, signed", None, size)
+        one(f"get of {title} / from a group's directory", "get", "get, group", None, size)
         one(f"get of {title} / LMDB, unverified", "get", "LMDB get", None, size)
         one(f"get of {title} / SQLite, unverified", "get", "SQLite get", None, size)
     one("absent key / failing openat", "absent", "bare absent", 2, SIZES["10 KB"])

@@ -122,6 +122,10 @@ typedef struct kilni_path_rules {
     bool any_owner;   /* owners and modes of directories do not count; those of links do */
     bool may_create;
     bool is_ancestor; /* the last component is checked like the directories above it */
+    /* A group can write to the directory, and its members are not trusted (store/group/group.h).
+     * Root can own the directory, and the caller checks its mode. It must not be a mount point, and
+     * no group can write to the directories above, unless these are sticky. */
+    bool is_of_group;
 } kilni_path_rules;
 
 /* Opens a directory, component by component, and checks each component by its descriptor. The

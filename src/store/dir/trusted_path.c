@@ -90,18 +90,25 @@ static bool is_at_last(const path_walk *walk)
 /* Checks a directory. A user with write access to a directory above the store's directory could
  * replace the store's directory by a different directory of the same owner. Such a user could do no
  * other harm. So the directories above must not be writable by everybody, but can be writable by a
- * group, because their owner has chosen the group. */
+ * group, because their owner has chosen the group. The members of a group that can write to a
+ * store's directory could do one more harm: with fusermount, they can mount a file system whose
+ * server is their own program on a directory to which they can write and that is not sticky. Its
+ * server need not answer. So the rules for such a store's directory are stricter. */
 static kiln_status judge(const path_walk *walk, const struct stat *stat, bool is_last)
 {
     const kilni_path_rules *entrance = walk->entrance;
     if (entrance->any_owner && S_ISDIR(stat->st_mode)) {
         return KILN_OK;
     }
-    const mode_t refused_above = stat->st_mode & S_ISVTX ? 0 : S_IWOTH;
-    const kilni_trust trust =
-        kilni_trust_of(stat, S_IFDIR, entrance->user, entrance->is_readonly || !is_last,
-                       is_last ? KILNI_WRITE_BY_OTHERS : refused_above);
-    return report(walk, trust, stat);
+    mode_t refused = is_last ? KILNI_WRITE_BY_OTHERS : S_IWOTH;
+    if (entrance->is_of_group) {
+        refused = is_last ? 0 : KILNI_WRITE_BY_OTHERS;
+    }
+    if (!is_last && stat->st_mode & S_ISVTX) {
+        refused = 0;
+    }
+    const bool or_root = entrance->is_readonly || entrance->is_of_group || !is_last;
+    return report(walk, kilni_trust_of(stat, S_IFDIR, entrance->user, or_root, refused), stat);
 }
 
 static int open_component(int directory, const char *name)
@@ -176,9 +183,16 @@ static int make_component(path_walk *walk, const char *name, bool is_last)
     return open_component(walk->here, name);
 }
 
+/* Opens a component without asking a file system that is mounted on it. */
+static int open_unmounted(int directory, const char *name)
+{
+    return kilni_os()->open_within(directory, name, O_PATH | O_CLOEXEC);
+}
+
 static kiln_status step(path_walk *walk, const char *name, bool is_last)
 {
-    int next = open_component(walk->here, name);
+    int next = is_last && walk->entrance->is_of_group ? open_unmounted(walk->here, name)
+                                                      : open_component(walk->here, name);
     if (next < 0 && errno == ENOENT && walk->entrance->may_create) {
         next = make_component(walk, name, is_last);
     }

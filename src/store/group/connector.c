@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "os/clock.h"
 #include "os/file.h"
 #include "os/os.h"
 #include "store/dir/dir.h"
@@ -22,6 +23,9 @@
 /* Puts look for entries to remove so often that, on average, all processes together put this part
  * of the limit between two looks. */
 #define PARTS_OF_LIMIT 32u
+
+/* How long a put looks for entries to remove, however many files there are. */
+#define ROOM_NS UINT64_C(2000000000)
 
 struct kilni_remote {
     uint64_t max_bytes;
@@ -245,7 +249,9 @@ static kiln_status put(kilni_remote *remote, const char *name, const void *data,
     }
     status = put_file(folder, name, data, size);
     if (status == KILN_OK && looks_for_room(remote, size)) {
-        kilni_group_make_room(folder, remote->max_bytes, deadline_ns);
+        const uint64_t end_ns = kilni_clock_ns() + ROOM_NS;
+        kilni_group_make_room(folder, remote->max_bytes,
+                              end_ns < deadline_ns ? end_ns : deadline_ns);
     }
     kilni_file_close(&folder);
     return status;

@@ -31,46 +31,48 @@ static kiln_status check_mode(const char *path, int folder, kiln_error *error)
                                  path, (unsigned)mode, path);
 }
 
-/* Without openat2, a member of the group could make the process wait for a file system whose server
- * is a program of that member (FUSE). */
-static kiln_status check_calls(const char *path, int folder, kiln_error *error)
+/* Reports why the directory could not be opened, and what can be done about it. */
+static kiln_status report(const char *path, kiln_status status, const kiln_error *why,
+                          kiln_error *error)
 {
-    int self = kilni_os()->open_within(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (self < 0) {
-        return kilni_error_set(error, KILN_E_IO, errno, "%s: %s%s", path, strerror(errno),
-                               errno == ENOSYS || errno == EPERM
-                                   ? " (the directory of a group needs openat2, of Linux 5.6)"
-                                   : "");
+    const int system_error = why->system_error;
+    switch (system_error) {
+    case ENOENT:
+        return kilni_error_set(error, KILN_E_IO, system_error,
+                               "%s: %s (root makes it: install -d -g GROUP -m 2770 %s)", path,
+                               strerror(system_error), path);
+    case EACCES:
+        return kilni_error_set(error, status, system_error,
+                               "%s: %s (the members of the group that it belongs to can use it)",
+                               path, strerror(system_error));
+    case ELOOP:
+        return kilni_error_set(error, status, system_error, "%s is a symbolic link", path);
+    case EXDEV:
+        return kilni_error_set(error, KILN_E_DENIED, system_error,
+                               "%s is a mount point (use a directory below it)", path);
+    case ENOSYS:
+    case EPERM:
+        return kilni_error_set(error, KILN_E_IO, system_error,
+                               "%s: the directory of a group needs openat2, of Linux 5.6, which is "
+                               "missing or forbidden here",
+                               path);
+    default:
+        return kilni_error_set(error, status, system_error, "%s", why->text);
     }
-    kilni_file_close(&self);
-    return KILN_OK;
 }
 
-/* The directory is checked like one above a private directory: it belongs to root or to the user,
- * and is no link, unless root or the user made the link. */
 kiln_status kilni_group_enter(const char *path, int *ret_folder, kiln_error *error)
 {
     const kilni_path_rules rules = {
-        .start = -1, .user = kilni_os()->geteuid(), .is_readonly = true, .is_ancestor = true};
+        .start = -1, .user = kilni_os()->geteuid(), .is_of_group = true};
     int folder = -1;
     bool made;
-    kiln_status status = kilni_dir_enter(path, &rules, &folder, &made, error);
-    if (status == KILN_MISS) {
-        status = kilni_error_set(error, KILN_E_IO, ENOENT,
-                                 "%s: %s (root makes it: install -d -g GROUP -m 2770 %s)", path,
-                                 strerror(ENOENT), path);
-    } else if (status == KILN_E_DENIED && error && error->system_error == EACCES) {
-        status = kilni_error_set(error, status, EACCES,
-                                 "%s: %s (the members of the group that it belongs to can use it)",
-                                 path, strerror(EACCES));
-    }
+    kiln_error why = {.struct_size = sizeof why};
+    kiln_status status = kilni_dir_enter(path, &rules, &folder, &made, &why);
     if (status != KILN_OK) {
-        return status;
+        return report(path, status, &why, error);
     }
     status = check_mode(path, folder, error);
-    if (status == KILN_OK) {
-        status = check_calls(path, folder, error);
-    }
     if (status != KILN_OK) {
         kilni_file_close(&folder);
         return status;

@@ -10,12 +10,13 @@
  * comment of each file says which of them it keeps.
  *
  * 1. Only root or the user decides which directory is used. It and all directories above it belong
- *    to them, and nobody outside the group can write to it.
+ *    to them, only they can write to those above it, and nothing is mounted on it.
  * 2. No file is used in place. A file is copied to private memory once, and only the copy is
  *    checked and used. So it does not matter if the file changes or shrinks. Nothing is mapped.
  * 3. No call waits for a different user. A file is opened only if it is in the file system of the
- *    directory, and never through a link. A FIFO or a lease of a file (fcntl) does not block the
- *    call. There are no locks, leases or counters in the directory.
+ *    directory, since a member can mount a file system that does not answer (FUSE) on a file, and
+ *    never through a link. A FIFO or a lease of a file (fcntl) does not block the call. There are
+ *    no locks, leases or counters in the directory.
  * 4. The memory for a file is limited before it is allocated.
  * 5. The process changes only names in the directory and files that it has just created. A name is
  *    never a path, and no name is followed. So nothing outside the directory can be changed or

@@ -531,6 +531,17 @@ static void test_a_huge_file(void **state)
     expect_repair();
 }
 
+static void bob_is_refused(void)
+{
+    char location[4 * SCRATCH_DIRECTORY_SIZE];
+    const kiln_store_credentials credentials = {.struct_size = sizeof credentials,
+                                                .trusted_key_files = {trusted}};
+    const kiln_store_params params = {.struct_size = sizeof params, .credentials = &credentials};
+    kiln_store *store = NULL;
+    snprintf(location, sizeof location, "group:%s", target);
+    CHECK(kiln_store_open(location, &params, &store, NULL) == KILN_E_DENIED);
+}
+
 /* ---- waiting ---- */
 
 static void mallory_holds_a_lease(void)
@@ -614,6 +625,15 @@ static void mount_and_read(void)
     CHECK(run_as(ALICE, alice_does_all) == 0);
 }
 
+/* With fusermount, a member can mount a file system on a directory to which she can write. */
+static void mount_on_the_directory(void)
+{
+    mount_one();
+    CHECK(umount(entry_path(1)) == 0 && mount(directory, directory, NULL, MS_BIND, NULL) == 0);
+    snprintf(target, sizeof target, "%s", directory);
+    CHECK(run_as(BOB, bob_is_refused) == 0);
+}
+
 static void test_mounts(void **state)
 {
     (void)state;
@@ -622,6 +642,8 @@ static void test_mounts(void **state)
         skip(); /* root is not allowed to mount anything here */
     }
     assert_int_equal(run_in_child(mount_and_read), 0);
+    as(ALICE, alice_puts);
+    assert_int_equal(run_in_child(mount_on_the_directory), 0);
     expect_repair();
 }
 
@@ -795,17 +817,6 @@ static void test_a_sticky_directory(void **state)
 }
 
 /* ---- which directories are used ---- */
-
-static void bob_is_refused(void)
-{
-    char location[4 * SCRATCH_DIRECTORY_SIZE];
-    const kiln_store_credentials credentials = {.struct_size = sizeof credentials,
-                                                .trusted_key_files = {trusted}};
-    const kiln_store_params params = {.struct_size = sizeof params, .credentials = &credentials};
-    kiln_store *store = NULL;
-    snprintf(location, sizeof location, "group:%s", target);
-    CHECK(kiln_store_open(location, &params, &store, NULL) == KILN_E_DENIED);
-}
 
 static void test_a_directory_of_a_member(void **state)
 {

@@ -91,15 +91,13 @@ static void expect_refused(const char *location, kiln_status status, const char 
 static void test_modes(void **state)
 {
     (void)state;
-    static const mode_t refused[] = {0700, 0755, 0770, 02700, 02750, 02755, 02775, 03777, 06770};
+    static const mode_t refused[] = {0700, 0755, 0770, 02700, 02750, 02755, 02775, 02777, 03777, 06770};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         assert_int_equal(chmod(directory, refused[i]), 0);
         expect_refused(location_of("trust=any"), KILN_E_DENIED, "must have mode 2770 or 3770");
         assert_int_equal(scratch_get(store, 1), KILN_E_DENIED); /* an open store notices it, too */
         assert_int_equal(scratch_put(store, 1, 1000), KILN_E_DENIED);
     }
-    assert_int_equal(chmod(directory, 02777), 0);
-    expect_refused(location_of("trust=any"), KILN_E_DENIED, "is writable by others");
     assert_int_equal(chmod(directory, 03770), 0);
     open_store(location_of("trust=any"));
     assert_int_equal(put(1, 1000), KILN_OK);
@@ -111,15 +109,27 @@ static void test_places(void **state)
     (void)state;
     char link[SCRATCH_DIRECTORY_SIZE + 8], location[3 * SCRATCH_PATH_SIZE];
     assert_int_equal(put(1, 1000), KILN_OK);
-    /* A link of the user is as good as the directory, and so is a path with slashes. */
-    snprintf(link, sizeof link, "%s/link", scratch);
-    assert_int_equal(symlink("group", link), 0);
-    snprintf(location, sizeof location, "group://%s//?secret-key-file=%s", link, key_path);
+    snprintf(location, sizeof location, "group://%s//?secret-key-file=%s", directory, key_path);
     open_store(location);
     assert_int_equal(get(1), KILN_OK);
-    /* Everybody can write to the directory above. */
-    assert_int_equal(chmod(scratch, 0777), 0);
-    expect_refused(location, KILN_E_DENIED, "is writable by others");
+    /* Links above it can belong to the user. */
+    snprintf(link, sizeof link, "%s/link", scratch);
+    assert_int_equal(symlink(".", link), 0);
+    snprintf(location, sizeof location, "group:%s/group?secret-key-file=%s", link, key_path);
+    open_store(location);
+    assert_int_equal(get(1), KILN_OK);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink("group", link), 0);
+    snprintf(location, sizeof location, "group:%s?secret-key-file=%s", link, key_path);
+    expect_refused(location, KILN_E_DENIED, "is a symbolic link");
+    /* Others can write to the directory above. */
+    static const mode_t refused[] = {0777, 0770};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        assert_int_equal(chmod(scratch, refused[i]), 0);
+        expect_refused(location_of("trust=any"), KILN_E_DENIED, "is writable by others");
+    }
+    assert_int_equal(chmod(scratch, 01777), 0);
+    open_store(location_of("trust=any"));
     assert_int_equal(chmod(scratch, 0700), 0);
     snprintf(location, sizeof location, "group:%s/none?secret-key-file=%s", scratch, key_path);
     expect_refused(location, KILN_E_IO, "install -d -g GROUP -m 2770");
