@@ -185,6 +185,16 @@ static const char *finish_watched(compile_call *call, bool moves, kilni_text *re
                                                                     : call->runtime->contradiction;
 }
 
+/* Returns why the result cannot be stored; NULL if it can. */
+static const char *follow_headers(const compile_call *call)
+{
+    const kilni_inputs inputs = program_inputs(call->record, call->option_count, call->options);
+    return call->reads && call->folds
+               ? call->runtime->follow_headers(call->real, call->record->handle, &inputs,
+                                               call->reads, call->folds)
+               : NULL;
+}
+
 static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, kilni_text *code,
                                 bool *ret_moves)
 {
@@ -217,8 +227,11 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
     kilni_text reads = {0}, folds = {0}, outputs = {0}, code = {0};
     bool moves = false;
     (void)index;
-    kiln_status status = take_outputs(call, &outputs, &code, &moves);
-    const char *why = status == KILN_OK ? finish_watched(call, moves, &reads, &folds) : NULL;
+    const char *why = follow_headers(call);
+    kiln_status status = why ? KILN_OK : take_outputs(call, &outputs, &code, &moves);
+    if (!why && status == KILN_OK) {
+        why = finish_watched(call, moves, &reads, &folds);
+    }
     if (!why && status == KILN_OK && names_folder(call, &outputs, &code)) {
         why = "it contains the path of the compiler's temporary folder";
     }

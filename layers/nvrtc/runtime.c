@@ -10,6 +10,7 @@
 #include "device/nvrtc/compiler.h"
 #include "device/nvrtc/identity.h"
 #include "device/nvrtc/lasting_options.h"
+#include "device/nvrtc/precompiled_headers.h"
 
 static const char *refuse_nothing(int count, const char *const *options)
 {
@@ -17,9 +18,11 @@ static const char *refuse_nothing(int count, const char *const *options)
     return NULL;
 }
 
-static kiln_status prepare_nothing(kilni_reads *reads, int count, const char *const *options)
+static kiln_status prepare_nvrtc(kilni_reads *reads, int count, const char *const *options)
 {
-    (void)reads, (void)count, (void)options;
+    if (kilni_nvrtc_precompiles_headers(count, options)) {
+        kilni_reads_ignore(reads, kilni_nvrtc_is_precompiled_header, NULL);
+    }
     return KILN_OK;
 }
 
@@ -37,7 +40,7 @@ static void complete_nothing(kilni_reads *reads, const kilni_words *given)
 static const runtime nvrtc = {
     .door = "nvrtc",
     .call = "nvrtcCompileProgram",
-    .compiler = &kilni_nvrtc_compiler,
+    .compiler = &kilni_nvrtc_compiler_with_headers,
     .family = "NVRTC ",
     .shares_between_folders = true,
     .knows_errors = true,
@@ -50,11 +53,20 @@ static const runtime nvrtc = {
     .refuse_lookup = refuse_nothing,
     .refuse_result = kilni_nvrtc_lasting_options_refusal,
     .compile = kilni_nvrtc_compile,
-    .prepare_reads = prepare_nothing,
+    .prepare_reads = prepare_nvrtc,
+    .follow_headers = kilni_nvrtc_follow_precompiled_headers,
     .complete_reads = complete_nothing,
 };
 
 /* ---- HIPRTC ---- */
+
+static const char *follow_nothing(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
+                                  const kilni_inputs *inputs, kilni_reads *reads,
+                                  kilni_folds *folds)
+{
+    (void)real, (void)program, (void)inputs, (void)reads, (void)folds;
+    return NULL;
+}
 
 static void note_hip_options(int count, const char *const *options)
 {
@@ -127,6 +139,7 @@ static const runtime hiprtc = {
     .refuse_result = refuse_hip_result,
     .compile = compile_hip,
     .prepare_reads = kilni_hiprtc_prepare_reads,
+    .follow_headers = follow_nothing,
     .complete_reads = kilni_hiprtc_complete_reads,
     .find_watched = kilni_hiprtc_find_watched,
 };

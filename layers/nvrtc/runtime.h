@@ -10,6 +10,8 @@
 #include <kiln/key.h>
 
 #include "device/nvrtc/functions.h"
+#include "device/watch/constant_folds.h"
+#include "device/watch/inputs.h"
 #include "device/watch/read_files.h"
 #include "device/watch/watch.h"
 
@@ -52,8 +54,12 @@ typedef struct runtime {
     kiln_status (*compile)(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
                            int option_count, const char *const *options, int *ret_result);
 
-    /* Called before and after a compilation whose reads are recorded. */
+    /* Called before and after a compilation whose reads are recorded. The second function returns
+     * why the result cannot be kept; NULL if it can. */
     kiln_status (*prepare_reads)(kilni_reads *reads, int count, const char *const *options);
+    const char *(*follow_headers)(const kilni_nvrtc_functions *real, kilni_nvrtc_program program,
+                                  const kilni_inputs *inputs, kilni_reads *reads,
+                                  kilni_folds *folds);
     void (*complete_reads)(kilni_reads *reads, const kilni_words *given);
 
     /* Finds the libraries to watch, which the runtime loads when it creates a program. NULL: the

@@ -10,6 +10,7 @@
 #include "device/nvrtc/context.h"
 #include "device/nvrtc/description.h"
 #include "device/nvrtc/lasting_options.h"
+#include "device/nvrtc/log.h"
 #include "device/nvrtc/request.h"
 #include "device/watch/watch.h"
 
@@ -32,17 +33,6 @@ static kiln_status status_of_compilation(int result)
     }
 }
 
-static char *copy_log(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program)
-{
-    size_t size = 0;
-    nvrtc->size[KILNI_NVRTC_LOG](program, &size);
-    char *log = calloc(1, size + 1);
-    if (log && size > 0) {
-        nvrtc->get[KILNI_NVRTC_LOG](program, log);
-    }
-    return log;
-}
-
 static kiln_status compile(const kiln_nvrtc_device *d, const kilni_inputs *inputs,
                            kilni_nvrtc_program program, char **ret_log)
 {
@@ -59,7 +49,7 @@ static kiln_status compile(const kiln_nvrtc_device *d, const kilni_inputs *input
         status = status_of_compilation(result);
     }
     if (status != KILN_OK) {
-        *ret_log = copy_log(&d->nvrtc, program);
+        *ret_log = kilni_nvrtc_log_copy(&d->nvrtc, program);
     }
     return status;
 }

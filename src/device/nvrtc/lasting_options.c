@@ -33,6 +33,7 @@ static const char *const forgotten_flags[] = {"G",
                                               "no-err-no",
                                               "no-source-include",
                                               "optix-ir",
+                                              "pch",
                                               "use_fast_math",
                                               "w",
                                               NULL};

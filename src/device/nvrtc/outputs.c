@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/nvrtc/log.h"
 #include "device/watch/encoding.h"
 #include "device/watch/inputs.h"
 
@@ -57,6 +58,10 @@ static kiln_status take_answer(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_p
     }
     answer.get_result = nvrtc->get[output](program, bytes);
     const int has_bytes = answer.get_result == KILNI_NVRTC_SUCCESS;
+    if (has_bytes && output == KILNI_NVRTC_LOG && answer.size > 0 &&
+        kilni_nvrtc_log_remove_headers(bytes)) {
+        answer.size = strlen(bytes) + 1;
+    }
     answer.bytes = (kiln_bytes){bytes, has_bytes ? (size_t)answer.size : 0};
     *ret_answer = answer;
     *ret_bytes = bytes;

@@ -128,6 +128,18 @@ void kilni_folds_note(kilni_folds *folds, const kilni_fold *fold)
     add(folds, fold);
 }
 
+void kilni_folds_add_all(kilni_folds *folds, const kilni_folds *others)
+{
+    for (size_t i = 0; i < others->count; i++) {
+        kilni_folds_note(folds, &others->items[i]);
+    }
+    folds->failure = folds->failure ? folds->failure : others->failure;
+    if (!kilni_floating_point_equals(folds->mode, others->mode)) {
+        folds->failure = "constants are folded in different floating-point modes";
+    }
+    folds->is_out_of_memory |= others->is_out_of_memory;
+}
+
 /* ---- encoding ---- */
 
 static int compare_numbers(uint64_t a, uint64_t b)

@@ -26,6 +26,9 @@ void kilni_folds_free(kilni_folds **folds);
 /* Records a fold that the calling thread has made. */
 void kilni_folds_note(kilni_folds *folds, const kilni_fold *fold);
 
+/* Records the folds of a different compilation, whose result this one uses. */
+void kilni_folds_add_all(kilni_folds *folds, const kilni_folds *others);
+
 /* Encodes the folds. Must be called once, after the compilation. The encoding does not depend on
  * the order in which the constants were folded.
  *

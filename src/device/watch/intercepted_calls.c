@@ -75,7 +75,7 @@ static int observed_openat(int folder, const char *path, int flags, ...)
 static FILE *observed_fopen(const char *path, const char *mode)
 {
     if (strpbrk(mode, "wa+")) {
-        note_unsupported("a file is written");
+        changes(path);
     } else {
         note_read(path);
     }

@@ -28,6 +28,10 @@ kiln_status kilni_reads_new(const char *name, const kilni_word_list *words,
                             kilni_reads **ret_reads);
 void kilni_reads_free(kilni_reads **reads);
 
+/* Records what a different compilation has recorded, because this one uses its result. If anything
+ * has changed since, the result of this compilation cannot be kept. */
+void kilni_reads_add_all(kilni_reads *reads, const kilni_reads *others);
+
 /* Records that the compilation is about to open a path. */
 void kilni_reads_note(kilni_reads *reads, const char *path);
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""hip.py LIBRARY [WORD…]: compiles with HIPRTC, and prints what each call returned and a digest of
-each output. Each word is an option, or one of these:
+"""hip.py LIBRARY [WORD…]: compiles with HIPRTC or NVRTC, and prints what each call returned and a
+digest of each output. Each word is an option, or one of these:
 
     source=TEXT     the source from now on
     name=NAME       the program's name from now on
-    header=NAME=TEXT  one more header from now on
+    header=NAME=TEXT  a header from now on
     expression=TEXT one more name expression from now on
     compile         compiles a program with the options since the last program
     twice           makes the next program be compiled twice
@@ -16,6 +16,7 @@ each output. Each word is an option, or one of these:
     differing=N     compiles in N threads at a time, with the options -DNUMBER=0, -DNUMBER=1, …
     beside=KIND     compiles one program while a different thread uses comgr, without HIPRTC: in many
                     short actions, or in one that is longer than the compilation
+    round=MODE      sets the rounding mode of fesetround
     write=FILE=TEXT writes a file
     set=NAME=VALUE  sets a variable
     fork            does the rest in a child
@@ -89,12 +90,14 @@ class Comgr:
 class Hip:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
+        self.prefix, self.code = (("hiprtc", "Code") if hasattr(self.library, "hiprtcVersion")
+                                  else ("nvrtc", "PTX"))
         self.source, self.name = "", "program.hip"
         self.headers, self.expressions, self.options = [], [], []
         self.twice = self.asks = self.text = None
 
     def call(self, name, *arguments):
-        return getattr(self.library, "hiprtc" + name)(*arguments)
+        return getattr(self.library, self.prefix + name)(*arguments)
 
     def output(self, program, name, lines):
         size = ctypes.c_size_t(77)
@@ -121,7 +124,9 @@ class Hip:
         for _ in range(2 if self.twice else 1):
             lines.append(("compile", self.call("CompileProgram", program, *options)))
         self.output(program, "ProgramLog", lines)
-        self.output(program, "Code", lines)
+        self.output(program, self.code, lines)
+        if hasattr(self.library, "nvrtcGetPCHCreateStatus"):
+            lines.append(("header", self.call("GetPCHCreateStatus", program)))
         for expression in [*self.expressions, *([self.asks] if self.asks else [])]:
             lowered = ctypes.c_char_p(b"unset")
             result = self.call("GetLoweredName", program, expression.encode(),
@@ -172,7 +177,8 @@ class Hip:
         elif verb in ("source", "name"):
             setattr(self, verb, value)
         elif verb == "header":
-            self.headers.append(value.split("=", 1))
+            name, text = value.split("=", 1)
+            self.headers = [other for other in self.headers if other[0] != name] + [(name, text)]
         elif verb == "expression":
             self.expressions.append(value)
         elif verb in ("compile", "threads", "differing"):
@@ -192,6 +198,8 @@ class Hip:
             path, text = value.split("=", 1)
             with open(path, "w") as file:
                 file.write(text)
+        elif verb == "round":
+            ctypes.CDLL("libm.so.6").fesetround(int(value))
         elif verb == "set":
             name, text = value.split("=", 1)
             ctypes.CDLL(None).setenv(name.encode(), text.encode(), 1)

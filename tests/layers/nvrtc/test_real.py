@@ -16,6 +16,8 @@ FOLDER = os.path.join(ARGUMENTS.cuda, "lib64")
 LIBRARIES = sorted(glob.glob(os.path.join(FOLDER, "libnvrtc.so.[0-9]*")))
 INCLUDE = "-I" + os.path.join(ARGUMENTS.cuda, "include")
 
+HIP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hip.py")
+
 WITHOUT_FMA = "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX2_Usable,-FMA_Usable,-FMA4,-FMA4_Usable"
 
 SOURCE = """
@@ -143,6 +145,125 @@ extern "C" __global__ void sum(float *o, const float *i, int n) {
         for _ in range(2):
             self.run_program("--source", self.file("t.cu", "__constant__ char t[] = __TIME__;"))
             self.assertEqual(self.last[0][0], "passed-through")
+
+
+class PrecompiledHeaders(Real):
+    """With --pch, as DeepGEMM passes it, later programs of a process use headers that NVRTC
+    precompiled for earlier ones."""
+    NOT_ATTEMPTED = "header 13"  # also what NVRTC answers if it has used a header
+    WORDS = re.compile(r"^(compile|PTX) .*", re.MULTILINE)
+
+    def setUp(self):
+        super().setUp()
+        self.file("x.h", "#pragma once\n#define X 1\n__device__ inline int f(int i) { return X + i; }")
+
+    def command(self, *words, program=None, kiln=True):
+        return super().command("-B", HIP, self.library, *words, program=sys.executable, kiln=kiln)
+
+    def source(self, number, before='#include "x.h"'):
+        return (f"source={before}\nextern \"C\" __global__ void k(int *p) "
+                f"{{ *p = f({number}); }}")
+
+    def compiled(self, *words):
+        return [*words, "-arch=sm_90", f"-I{self.scratch}", "-default-device", "--pch", "compile"]
+
+    def run_words(self, *words, expect=None, kiln=True):
+        """Returns the lines with results and code, and all lines."""
+        lines = self.run_program(*words, expect=expect, kiln=kiln).decode()
+        return [match[0] for match in self.WORDS.finditer(lines)], lines
+
+    def alone(self, *words):
+        """The results of a process that compiles nothing else."""
+        return self.run_words(*self.compiled(*words), kiln=False)[0]
+
+    def test_hits(self):
+        words = sum((self.compiled(self.source(n)) for n in range(3)), ["text"])
+        plain, lines = self.run_words(*words, kiln=False)
+        if "precompiled" not in lines:
+            self.skipTest("this NVRTC does not precompile headers")
+        cold, lines = self.run_words(*words, expect=["built"] * 3)
+        self.assertEqual(cold, plain)
+        self.assertEqual(lines.count("using precompiled"), 2)
+        warm, lines = self.run_words(*words, expect=["hit-store"] * 3)
+        self.assertEqual(warm, plain)
+        self.assertEqual(lines.count(self.NOT_ATTEMPTED), 3)
+        self.assertNotIn("precompiled", lines)
+        # A program that is not found precompiles the header for later ones.
+        more = [*words, *self.compiled(self.source(3)), *self.compiled(self.source(4))]
+        mixed, lines = self.run_words(*more, expect=["hit-store"] * 3 + ["built"] * 2)
+        self.assertEqual(mixed, self.run_words(*more, kiln=False)[0])
+        self.assertEqual(lines.count("using precompiled"), 1)
+        self.run_words(*more, expect=["hit-store"] * 5)
+
+    def test_warnings(self):
+        """A hit has the warnings, without the messages about headers."""
+        other = self.source(1, '#define Y\n#include "x.h"')
+        words = [*self.compiled(self.source(1)),
+                 *self.compiled("text", other.replace("{ *p", "{ int unused; *p"))]
+        self.run_words(*words, expect=["built"] * 2)
+        _, lines = self.run_words(*words, expect=["hit-store"] * 2)
+        self.assertIn("unused", lines)
+        self.assertNotIn("precompiled", lines)
+
+    def test_changed_file(self):
+        """NVRTC does not notice that a file has changed since it precompiled it."""
+        one, two = (self.compiled(self.source(n)) for n in (1, 2))
+        change = f"write={self.scratch}/x.h=__device__ inline int f(int i) {{ return 5 * i; }}"
+        self.run_words(*one, change, *two)
+        self.assertIn("files changed since a header was precompiled", str(self.last))
+        for _ in range(2):
+            self.assertEqual(self.run_words(*two)[0], self.alone(self.source(2)))
+        self.run_words(*one, *two, expect=["built", "hit-store"])
+
+    def test_headers_in_memory(self):
+        """NVRTC does not compare them."""
+        header = "header=y.h=__device__ inline int f(int i) { return %d * i; }"
+        source = self.source(3, '#include "x.h"\n#include "y.h"').replace("f(", "g(")
+        one, two = ([header.replace("int f", "int g") % n, source] for n in (10, 20))
+        self.run_words(*self.compiled(*one), *self.compiled(*two))
+        self.assertIn("made from different inputs", str(self.last))
+        for words in (one, two):
+            self.assertEqual(self.run_words(*self.compiled(*words))[0], self.alone(*words))
+
+    def test_directives(self):
+        """NVRTC compares directives, but not what they mean."""
+        before = '%s#if __LINE__ == 1\n#define Y 7\n#else\n#define Y 8\n#endif\n#include "x.h"'
+        one, two = (self.source("Y", before % blank) for blank in ("", "\n"))
+        self.run_words(*self.compiled(one), *self.compiled(two))
+        self.assertIn("made from different inputs", str(self.last))
+        self.assertEqual(self.run_words(*self.compiled(two))[0], self.alone(two))
+        self.assertNotEqual(self.alone(one), self.alone(two))
+
+    def test_floating_point_mode(self):
+        """Constants in a header are folded when it is precompiled."""
+        self.file("x.h", "__device__ inline double f(int) { constexpr double x = 1.0 / 3; return x; }")
+        one, two = (self.source(n) for n in (1, 2))
+        toward_zero = "round=3072"
+        self.run_words(*self.compiled(one), toward_zero, *self.compiled(two))
+        self.assertIn("in different floating-point modes", str(self.last))
+        self.assertEqual(self.run_words(toward_zero, *self.compiled(two))[0],
+                         self.alone(toward_zero, two))
+
+    def test_what_is_not_observed(self):
+        """A program that passes through precompiles the header, or no message names it."""
+        passes = self.compiled(self.source(1) + "// __TIME__")
+        self.run_words(*passes, *self.compiled(self.source(2)))
+        self.assertIn("was not observed", str(self.last))
+        self.run_words(*self.compiled("--pch-messages=false", self.source(3)))
+        self.assertIn("does not name the precompiled header", str(self.last))
+
+    def test_named_files(self):
+        """The application expects the file that NVRTC makes."""
+        path = os.path.join(self.scratch, "x.pch")
+        options = ["-arch=sm_90", f"-I{self.scratch}", "-default-device"]
+        words = [self.source(1), *options, f"--create-pch={path}", "compile",
+                 self.source(2), *options, f"--use-pch={path}", "compile"]
+        plain, _ = self.run_words(*words, kiln=False)
+        for _ in range(2):
+            os.remove(path)
+            results, lines = self.run_words(*words, expect=["passed-through"] * 2)
+            self.assertEqual(results, plain)
+            self.assertEqual(re.findall("header (.*)", lines)[0], "0")
 
 
 class Bindings(Real):
