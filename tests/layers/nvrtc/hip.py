@@ -14,8 +14,7 @@ digest of each output. Each word is an option, or one of these:
     wait=FILE       waits for a file
     threads=N       compiles in N threads at a time
     differing=N     compiles in N threads at a time, with the options -DNUMBER=0, -DNUMBER=1, …
-    beside=KIND     compiles one program while a different thread uses comgr, without HIPRTC: in many
-                    short actions, or in one that is longer than the compilation
+    beside          compiles one program while a different thread uses comgr, without HIPRTC
     round=MODE      sets the rounding mode of fesetround
     write=FILE=TEXT writes a file
     set=NAME=VALUE  sets a variable
@@ -148,12 +147,10 @@ class Hip:
             thread.join()
         return sorted(sum(results, []), key=str)
 
-    def compile_beside(self, kind):
-        """Compiles while a different thread uses comgr."""
-        is_long = kind == "long"
+    def compile_beside(self):
+        """Compiles while a different thread uses comgr in actions that are longer."""
         begun, ended = threading.Event(), threading.Event()
-        kernels = b"".join(LOOP % n for n in range(500 if is_long else 1))
-        comgr = Comgr(kernels)
+        comgr = Comgr(b"".join(LOOP % n for n in range(500)))
 
         def run():
             begun.set()
@@ -163,8 +160,7 @@ class Hip:
         thread = threading.Thread(target=run)
         thread.start()
         begun.wait()
-        if is_long:
-            time.sleep(0.2)
+        time.sleep(0.2)
         lines = self.compile()
         ended.set()
         thread.join()
@@ -187,7 +183,7 @@ class Hip:
                 print(*line)
             self.options, self.twice, self.asks = [], None, None
         elif verb == "beside":
-            for line in self.compile_beside(value):
+            for line in self.compile_beside():
                 print(*line)
             self.options = []
         elif verb in ("twice", "text"):

@@ -231,16 +231,14 @@ class Hip(Scene):
 
     def test_other_users_of_comgr(self):
         """A different thread uses the compiler at the same time, but not through HIPRTC."""
-        self.expect_pass(KERNEL, "-DN=2", ARCH, "beside=long", why=OTHER_THREAD)
-        self.expect_pass(KERNEL, "-DN=2", ARCH, "beside=short", why="result of")
+        self.expect_pass(KERNEL, "-DN=2", ARCH, "beside", why=OTHER_THREAD)
         self.run_hip(*compiled(KERNEL, "-DN=2"), expect=["built"])
 
     def test_fork(self):
         """Threads of the parent may be using the compiler when it forks."""
         words = [*compiled(KERNEL, "-DN=2"), "fork", *compiled(KERNEL, "-DN=3")]
-        plain = self.run_hip(*words, kiln=False)
-        for outcome in ("built", "hit-store"):
-            self.assertEqual(self.run_hip(*words, expect=[outcome, "passed-through"]), plain)
+        result = self.run_hip(*words, expect=["built", "passed-through"])
+        self.assertEqual(result.count(b"compile 0"), 2)
 
     def test_damage(self):
         """Damaged entries are never used, and are replaced."""
