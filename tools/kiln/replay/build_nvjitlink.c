@@ -107,15 +107,16 @@ build_end build_nvjitlink(const recipe *of, const build_terms *terms, const link
         return build_impossible("an input is code for a different architecture");
     }
     int error = with.create(&handle, (uint32_t)options.count, (const char *const *)options.items);
-    if (error != 0) {
-        return build_impossible("nvJitLink creates no link: error %d", error);
+    if (error == 0) {
+        error = add_all(&with, handle, inputs);
     }
-    error = add_all(&with, handle, inputs);
     if (error == 0) {
         error = with.complete(handle);
     }
     if (error != 0) {
         printf("nvJitLink answered %d\n", error);
+    }
+    if (error != 0 && handle != NULL) {
         print_log(&with, handle);
     }
     return error == 0 ? BUILD_DONE : BUILD_FAILED;
