@@ -207,6 +207,13 @@ class Replay(ReplayCase):
         self.assertEqual(entry["result"], "impossible")
         self.assertIn("may load code", entry["why"])
 
+    def test_a_variable_that_was_not_set(self):
+        self.compile(SOURCE)
+        self.environment["KILN_KEY_ENV"] = "HOME"
+        entry = self.replay_one("--nvrtc", OTHER_LIBRARY)
+        self.assertEqual((entry["result"], entry["why"]), (
+            "impossible", "Kiln's layers make a key with different inputs for it"))
+
     def test_a_wrong_command_line(self):
         for arguments in (["--jobs", "0"], ["--arch", "x90"], ["--hiprtc", "/nowhere"], ["--budget", "-1"],
                           ["--nvrtc", "/nowhere"], ["--from", "pack:x"], ["--serve", "1"]):
@@ -278,6 +285,12 @@ class Included(IncludedCase):
         shutil.rmtree(os.path.dirname(headers[0]))
         report = self.replay("--nvrtc", ARGUMENTS.stand_in, "--arch", "90")
         self.assertEqual((report["built"], report["impossible"]), (4, 0), report)
+
+    def test_a_folder_that_is_not_known(self):
+        self.environment["KILN_INCLUDED_MAX_SIZE"] = "0"
+        self.file("include/found.h", "// found\n")
+        self.include("include")
+        self.assert_impossible(self.replay_gone(), "found.h from a folder that is not known")
 
     def test_what_is_kept_is_bounded(self):
         self.environment["KILN_INCLUDED_MAX_SIZE"] = "64K"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_replay.py KILN APP SOURCE_APP PROGRAMS_APP: kiln replay on an OpenCL driver. What it builds for an empty
+"""test_replay.py KILN APP SOURCE_APP PROGRAMS_APP MAKE_ENTRY: kiln replay on an OpenCL driver. What it builds for an empty
 store is what the application itself would have built: the same keys, and the same code if the
 driver's results do not vary. SOURCE_APP builds the file that its command line names, PROGRAMS_APP what is more than a
 source."""
@@ -13,7 +13,8 @@ import sys
 import tempfile
 import unittest
 
-KILN, APP, SOURCE_APP, PROGRAMS_APP = (os.path.abspath(path) for path in sys.argv[1:5])
+KILN, APP, SOURCE_APP, PROGRAMS_APP, MAKE_ENTRY = (
+    os.path.abspath(path) for path in sys.argv[1:6])
 PROGRAMS = 3
 
 
@@ -92,6 +93,22 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual(self.check("link", "2"), b"230\n")
         self.assertEqual(self.check("library", "3"), b"330\n")
 
+    def test_other_math_functions(self):
+        """An entry of a program with a math library of its own."""
+        self.write("a.cl", "__kernel void f(__global int *out) { *out = 1; }\n")
+        self.run_app("real", SOURCE_APP, "a.cl", "ask")
+        digest, = self.digests("real")
+        key = json.loads(self.kiln("show", "--dir", "real", "--json", digest).stdout)["key"]
+        others = ("platform.", "device.", "driver.", "libm.", "cpu")
+        parts = [f"{part['name']}={part['text']}" for part in key
+                 if part["name"] in ("platform.name", "device.name")
+                 or not part["name"].startswith(others)]
+        subprocess.run([MAKE_ENTRY, os.path.join(self.scratch, "old"), "put", "--", *parts,
+                        "driver.math=libother.so x"], check=True, stdout=subprocess.DEVNULL)
+        entry, = self.replay()["entries"]
+        self.assertEqual((entry["result"], entry["why"]), (
+            "impossible", "its program has math functions that differ from those here"))
+
     @unittest.skipUnless(can_unshare(), "this user has no private namespaces")
     def test_included_files_that_are_gone(self):
         headers = os.path.join(self.scratch, "headers")
@@ -119,4 +136,4 @@ class ReplayTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[6:]])

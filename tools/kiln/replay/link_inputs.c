@@ -42,8 +42,8 @@ static char *find_content(kiln_store *included, const unsigned char *digest, lin
 {
     return included != NULL && kiln_included_get(included, digest, &input->content) == KILN_OK
                ? NULL
-               : text_of("the input %s of the link was not kept",
-                         input->name == NULL ? "without a name" : input->name);
+               : text_of("an input of the link was not kept: %s",
+                         input->name == NULL ? "it has no name" : input->name);
 }
 
 char *link_inputs_read(const kiln_key *key, kiln_store *included, link_inputs *inputs)
