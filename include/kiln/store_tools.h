@@ -148,6 +148,46 @@ KILN_API kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_
 KILN_API kiln_status kiln_store_get_device_use(kiln_store *store, const char *device,
                                                int64_t *ret_last_s);
 
+/* When a device was last in use. */
+typedef struct kiln_device_use {
+    const char *device; /* as for kiln_store_get_device_use */
+    int64_t last_s;     /* in Unix seconds */
+} kiln_device_use;
+
+/* Makes a list of devices, to be written to a file and read with kiln_device_list_read. A machine
+ * without a server can so tell others which devices it uses.
+ *
+ * @uses             read during the call
+ * @secret_key_file  absolute path of the secret key (kiln/signature.h) that signs the list
+ * @valid_s          for how many seconds the list is believed; not 0
+ * @ret_list         [out] whose encoding (kiln_entry_encoding) is the content of the file
+ * @error            may be NULL; describes the failure
+ * Returns KILN_OK; what kiln_secret_key_get_public returns; KILN_E_TOO_LARGE. Threads: any. Blocks:
+ * on the file system. */
+KILN_API kiln_status kiln_device_list_make(const kiln_device_use *uses, size_t count,
+                                           const char *secret_key_file, uint64_t valid_s,
+                                           kiln_entry **ret_list, kiln_error *error);
+
+/* Receives a device from a list; valid during the call. Returns 0 to continue. */
+typedef int (*kiln_device_use_fn)(void *user, const kiln_device_use *use);
+
+/* Reads a list of devices. A key that is trusted must have signed it. The file must belong to this
+ * user or to root, and others must not be able to write to it.
+ *
+ * @credentials  its files of trusted keys say whom to believe; its secret key is trusted, too
+ * @visit        called for each device
+ * @user         passed to @visit; may be NULL
+ * @error        may be NULL; names the file and describes the failure
+ * Returns KILN_OK; KILN_MISS: no such file; KILN_E_UNAUTHENTICATED: no trusted key has signed it,
+ * or its signature has expired; KILN_E_CORRUPT: it is damaged; KILN_E_PARSE: it is no list of
+ * devices; KILN_E_VERSION; KILN_E_DENIED: the wrong owner, mode or kind; what
+ * kiln_trusted_keys_each and kiln_secret_key_get_public return; KILN_E_TOO_LARGE: more than 16 MiB;
+ * KILN_E_IO; KILN_E_INVALID; KILN_E_NO_MEMORY. If it fails, @visit may have been called. Threads:
+ * any. Blocks: on the file system. */
+KILN_API kiln_status kiln_device_list_read(const char *path,
+                                           const struct kiln_store_credentials *credentials,
+                                           kiln_device_use_fn visit, void *user, kiln_error *error);
+
 enum {
     KILN_COPY_TRUST = 1u /* copy entries although nothing authenticates them */
 };

@@ -4,6 +4,7 @@
 import json
 import os
 import stat
+import time
 
 import cli
 import redis_server
@@ -27,6 +28,125 @@ class KeyTest(cli.CliTest):
     def known(self, expect=0):
         lines = self.key("show", "--json", expect=expect)
         return sorted((key["name"], key["state"]) for key in map(json.loads, lines))
+
+
+class Devices(KeyTest):
+    """kiln trim --stale, with signed lists of the devices that other machines use."""
+
+    def setUp(self):
+        super().setUp()
+        [self.public] = self.key("new", "operator")
+        self.sign_with("operator")
+        self.lists = os.path.join(self.scratch, "lists")
+        os.mkdir(self.lists)
+        self.use("there", ages_d={"gone": 40, "shared": 2})
+        self.list = self.make_list("there")
+        self.use("here", ages_d={"gone": 50, "shared": 40, "unlisted": 40})
+
+    def sign_with(self, name):
+        self.environment["KILN_SECRET_KEY_FILE"] = self.secret(name)
+
+    def use(self, machine, ages_d):
+        self.cache = self.environment["KILN_DIR"] = os.path.join(self.scratch, machine)
+        for device, age_d in ages_d.items():
+            digest = self.make_entry("put", f"source={device}", name=device, device=device)
+            used = time.time() - age_d * 86400
+            os.utime(self.entry_path(digest), (used, used))
+
+    def make_list(self, name, *arguments):
+        path = os.path.join(self.lists, name)
+        with open(path, "wb") as file:
+            file.write(self.kiln("ls", "--sign", *arguments).stdout)
+        return path
+
+    def stale(self, path, *arguments, **options):
+        report = self.kiln_json("trim", "--stale", "--devices", path, *arguments, **options)
+        return report["stale"], report["undetermined"]
+
+    def refused(self, path, why, expect):
+        result = self.kiln("trim", "--stale", "--devices", path, expect=expect)
+        self.assertIn(why, result.stderr)
+        self.assertEqual(len(self.listed()), 3)
+
+    def test_what_no_machine_uses_is_removed(self):
+        self.assertEqual(self.stale(self.list, "--dry-run", "--older-than", "45d"), (0, 0))
+        self.assertEqual(self.stale(self.list), (1, 1))
+        self.assertEqual(sorted(entry["name"] for entry in self.listed()), ["shared", "unlisted"])
+
+    def test_a_folder_of_lists(self):
+        self.use("third", ages_d={"gone": 1})
+        self.make_list("third")
+        self.cache = self.environment["KILN_DIR"] = os.path.join(self.scratch, "here")
+        self.assertEqual(self.stale(self.lists), (0, 1))
+        with open(os.path.join(self.lists, "other"), "w") as file:
+            file.write("no list\n")
+        self.refused(self.lists, b"other: ", 5)
+
+    def test_another_machine_trusts_the_key(self):
+        del self.environment["KILN_SECRET_KEY_FILE"]
+        self.refused(self.list, b"no trusted key has signed it", 5)
+        self.key("trust", self.public)
+        self.assertEqual(self.stale(self.list, "--dry-run"), (1, 1))
+        os.chmod(self.trusted, 0o666)
+        self.refused(self.list, b"trusted-keys", 3)
+        os.chmod(self.trusted, 0o600)
+        self.key("revoke", self.public)
+        self.refused(self.list, b"no trusted key has signed it", 5)
+
+    def test_a_key_that_is_not_known(self):
+        self.key("new", "stranger")
+        self.sign_with("stranger")
+        self.refused(self.list, b"no trusted key has signed it", 5)
+
+    def test_an_expired_list(self):
+        path = self.make_list("short", "--expire", "1s")
+        while time.time() < os.stat(path).st_mtime + 2:
+            time.sleep(0.1)
+        self.refused(path, b"its signature has expired", 5)
+
+    def test_a_changed_list(self):
+        with open(self.list, "rb") as file:
+            whole = file.read()
+        for at in range(0, len(whole), 7):
+            with open(self.list, "wb") as file:
+                file.write(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+            result = self.kiln("trim", "--stale", "--devices", self.list, expect=5)
+            self.assertIn(b"there: ", result.stderr)
+        for size in (0, 1, 63, len(whole) // 2, len(whole) - 1):
+            with open(self.list, "wb") as file:
+                file.write(whole[:size])
+            self.refused(self.list, b"there: ", 5)
+
+    def test_a_file_that_others_can_change(self):
+        os.chmod(self.list, 0o666)
+        self.refused(self.list, b"there", 3)
+        os.chmod(self.list, 0o644)
+        link = os.path.join(self.scratch, "link")
+        os.symlink(self.list, link)
+        self.refused(link, b"is a symbolic link", 3)
+        self.refused(os.path.join(self.scratch, "none"), b"none: ", 1)
+
+    def test_an_entry_is_no_list(self):
+        """A trusted key signs entries, too."""
+        redis_server.require()
+        server = redis_server.RedisServer(self.scratch)
+        self.addCleanup(server.stop)
+        self.kiln("copy", self.cache, server.location())
+        digest = self.listed()[0]["digest"]
+        path = os.path.join(self.lists, "entry")
+        with open(path, "wb") as file:
+            file.write(server.say("GET", server.name_of(digest)))
+        self.refused(path, b"it is no list of devices", 3)
+
+    def test_signing(self):
+        self.kiln("ls", "--sign", "--json", expect=2)
+        self.kiln("ls", "--expire", "1d", expect=2)
+        self.kiln("trim", "--devices", self.list, expect=2)
+        os.chmod(self.secret("operator"), 0o644)
+        result = self.kiln("ls", "--sign", expect=3)
+        self.assertIn(b"its mode must be 0600", result.stderr)
+        del self.environment["KILN_SECRET_KEY_FILE"]
+        self.assertEqual(self.kiln("ls", "--sign", expect=3).stdout, b"")
 
 
 class Keys(KeyTest):

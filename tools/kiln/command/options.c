@@ -108,14 +108,14 @@ static uint64_t parse_time(const char *text, uint64_t unit)
     return 0;
 }
 
-uint64_t options_older_than_s(const char *command, const char *text)
+uint64_t options_age_s(const char *command, const char *name, const char *text)
 {
     const uint64_t age_s = text == NULL ? 0 : parse_time(text, SECONDS_PER_DAY);
     if (text != NULL && age_s == 0) {
         options_wrong(command,
-                      "--older-than expects a number of days above 0, or a number with a suffix d, "
-                      "h, m or s, not '%s'",
-                      text);
+                      "--%s expects a number of days above 0, or a number with a suffix d, h, m or "
+                      "s, not '%s'",
+                      name, text);
     }
     return age_s;
 }

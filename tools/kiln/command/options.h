@@ -48,8 +48,8 @@ uint64_t options_wait_ms(const char *command, const char *text);
  */
 uint64_t options_size(const char *command, const char *name, const char *text, uint64_t if_absent);
 
-/* Returns the value of --older-than in seconds; 0 if @text is NULL. */
-uint64_t options_older_than_s(const char *command, const char *text);
+/* Returns an age in seconds, which is the value of the option @name; 0 if @text is NULL. */
+uint64_t options_age_s(const char *command, const char *name, const char *text);
 
 /* Returns the value of --limit; 0 if @text is NULL. */
 uint64_t options_limit(const char *command, const char *text);

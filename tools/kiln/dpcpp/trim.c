@@ -36,7 +36,7 @@ static trim_limits limits_read(const char *command, const char *max_size, const 
     }
     return (trim_limits){
         .max_size = options_size(command, "max-size", max_size, UINT64_MAX),
-        .max_age_s = options_older_than_s(command, older_than),
+        .max_age_s = options_age_s(command, "older-than", older_than),
     };
 }
 

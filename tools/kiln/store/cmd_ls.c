@@ -13,6 +13,7 @@
 #include "../text/output.h"
 #include "../text/table.h"
 #include "../text/units.h"
+#include "device_lists.h"
 #include "groups.h"
 #include "listing.h"
 #include "other_layout.h"
@@ -21,6 +22,7 @@
 static const char usage[] =
     "Usage: kiln ls [--dir DIR] [--key-file FILE] [--layout LAYOUT] [--all] [--sort ORDER]\n"
     "               [--group-by WHAT] [--json] [FILTERS]\n"
+    "       kiln ls --sign [--expire TIME] [--dir DIR] [--key-file FILE] [FILTERS]\n"
     "\n"
     "Lists the entries, the most recently used first. Columns in which all entries agree are left\n"
     "out, and long texts are cut to the width of the terminal, or to 100 columns elsewhere.\n"
@@ -31,9 +33,14 @@ static const char usage[] =
     "  --all            also list requests for later builds\n"
     "  --sort ORDER     used, created, size, cost (of building), name, device, kind or digest\n"
     "  --group-by WHAT  totals of each device, driver, program or day (of the last use)\n"
-    "  --json           one JSON object per line\n" ENTRY_FILTER_USAGE;
+    "  --json           one JSON object per line\n"
+    "  --sign           print which devices were last in use when, for kiln trim --devices on\n"
+    "                   other machines: a file that the key in KILN_SECRET_KEY_FILE signs\n"
+    "  --expire TIME    for how long that file is believed: days, or a number with a suffix d, h,\n"
+    "                   m or s; default: 30d\n" ENTRY_FILTER_USAGE;
 
 #define SHORT_DIGEST 12
+#define VALID_S (UINT64_C(30) * 24 * 3600) /* for how long a list of devices is believed */
 
 static json_t *item_to_json(const listed_item *item, bool has_uses)
 {
@@ -218,12 +225,23 @@ typedef struct ls_order {
     listing_order *order;
     group_name *group; /* NULL: entries are listed */
     entry_filter filter;
-    bool json;
+    bool json, sign;
+    uint64_t valid_s;
 } ls_order;
+
+static int sign_devices(kiln_store *store, const store_listing *listing, uint64_t valid_s)
+{
+    device_uses uses;
+    device_uses_read(store, listing, &uses);
+    const int exit_code = device_lists_print(&uses, valid_s);
+    device_uses_free(&uses);
+    return exit_code;
+}
 
 static int list(const cache_directory *directory, ls_order *wanted)
 {
     store_listing listing;
+    int exit_code = EXIT_OK;
     walk_expect(directory);
     kiln_status status = listing_read(directory->store, &wanted->filter, &listing);
     if (status != KILN_OK) {
@@ -231,7 +249,9 @@ static int list(const cache_directory *directory, ls_order *wanted)
     }
     listing_sort(&listing, wanted->order);
     listing_limit(&listing, wanted->filter.limit);
-    if (wanted->group != NULL) {
+    if (wanted->sign) {
+        exit_code = sign_devices(directory->store, &listing, wanted->valid_s);
+    } else if (wanted->group != NULL) {
         groups_print(directory->store, &listing, wanted->group, wanted->json);
     } else {
         print_listing(&listing, wanted->json);
@@ -240,7 +260,7 @@ static int list(const cache_directory *directory, ls_order *wanted)
         explain_nothing(directory, &wanted->filter, wanted->json);
     }
     listing_free(&listing);
-    return EXIT_OK;
+    return exit_code;
 }
 
 static void check_layout(const char *command, const char *sort, const char *group_by,
@@ -257,6 +277,7 @@ int cmd_ls(int argc, char **argv)
     const char *layout = NULL;
     const char *sort = NULL;
     const char *group_by = NULL;
+    const char *expire = NULL;
     ls_order wanted = {0};
     command_line line = {
         .usage = usage,
@@ -264,13 +285,20 @@ int cmd_ls(int argc, char **argv)
                     {.name = "all", .flag = &wanted.filter.takes_requests},
                     {.name = "layout", .text = &layout},
                     {.name = "sort", .text = &sort},
-                    {.name = "group-by", .text = &group_by}},
+                    {.name = "group-by", .text = &group_by},
+                    {.name = "sign", .flag = &wanted.sign},
+                    {.name = "expire", .text = &expire}},
     };
     options_read(&line, argc, argv);
     if (layout != NULL) {
         check_layout(argv[0], sort, group_by, &wanted.filter);
         return dpcpp_ls(&(dpcpp_request){argv[0], layout, line.directory, line.json});
     }
+    if (wanted.sign ? layout != NULL || group_by != NULL || sort != NULL || line.json
+                    : expire != NULL) {
+        options_wrong(argv[0], "--sign is combined with filters and --expire only");
+    }
+    wanted.valid_s = expire == NULL ? VALID_S : options_age_s(argv[0], "expire", expire);
     wanted.json = line.json;
     wanted.order = listing_order_named(sort != NULL ? sort : "used");
     if (wanted.order == NULL) {

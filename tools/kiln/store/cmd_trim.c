@@ -19,8 +19,8 @@
 #include "walk.h"
 
 static const char usage[] =
-    "Usage: kiln trim [--dir DIR] [--key-file FILE] [--max-size SIZE] [--stale] [--dry-run]\n"
-    "                 [--json] [FILTERS]\n"
+    "Usage: kiln trim [--dir DIR] [--key-file FILE] [--max-size SIZE] [--stale [--devices LIST]]\n"
+    "                 [--dry-run] [--json] [FILTERS]\n"
     "       kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than AGE] [--yes]\n"
     "                 [--grace SECONDS] [--json]\n"
     "\n"
@@ -41,6 +41,8 @@ static const char usage[] =
     "  --stale           remove what was built by drivers that have been replaced, or for devices\n"
     "                    and drivers that no machine has used for 30 days, or for AGE; loads\n"
     "                    OpenCL with the drivers that are found here\n"
+    "  --devices LIST    with --stale: what other machines use: a list that kiln ls --sign has\n"
+    "                    made, or a folder of such lists\n"
     "  --dry-run         remove nothing, and print what would be removed\n"
     "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote\n"
     "  --yes             with --layout: change the cache\n"
@@ -51,7 +53,7 @@ static const char usage[] =
 typedef struct trim_order {
     kiln_trim_params params;
     entry_filter filter;
-    uint64_t unseen_s; /* for how long no machine has used a device whose entries are stale */
+    stale_terms stale_terms;
     bool has_limits, stale, dry_run, json;
 } trim_order;
 
@@ -69,10 +71,12 @@ static void read_order(const char *command, const char *max_size, trim_order *or
             (order->dry_run ? KILN_TRIM_DRY_RUN : 0) | (max_size != NULL ? KILN_TRIM_BY_SIZE : 0),
         .max_bytes = options_size(command, "max-size", max_size, 0),
         /* With --stale, this is an age of devices. */
-        .older_than_s = order->stale ? 0 : options_older_than_s(command, filter->older_than),
+        .older_than_s = order->stale ? 0 : options_age_s(command, "older-than", filter->older_than),
     };
-    order->unseen_s = filter->older_than != NULL ? options_older_than_s(command, filter->older_than)
-                                                 : STALE_UNSEEN_S;
+    order->stale_terms.unseen_s = filter->older_than != NULL
+                                      ? options_age_s(command, "older-than", filter->older_than)
+                                      : STALE_UNSEEN_S;
+    order->stale_terms.dry_run = order->dry_run;
     order->has_limits = max_size != NULL || !order->stale;
 }
 
@@ -223,8 +227,8 @@ static kiln_status trim(const cache_directory *directory, trim_order *order, tri
     outcome->report.struct_size = sizeof outcome->report;
     walk_expect(directory);
     if (order->stale) {
-        status = stale_remove(directory->store, &order->filter, order->unseen_s, order->dry_run,
-                              &outcome->stale);
+        status =
+            stale_remove(directory->store, &order->filter, &order->stale_terms, &outcome->stale);
     }
     if (!(order->params.flags & KILN_TRIM_BY_SIZE) && order->params.older_than_s == 0 &&
         order->has_limits) {
@@ -281,6 +285,7 @@ int cmd_trim(int argc, char **argv)
         .options = {ENTRY_FILTER_OPTIONS(order.filter),
                     {.name = "max-size", .text = &max_size},
                     {.name = "stale", .flag = &order.stale},
+                    {.name = "devices", .text = &order.stale_terms.lists},
                     {.name = "dry-run", .flag = &order.dry_run},
                     {.name = "layout", .text = &layout},
                     {.name = "yes", .flag = &permission.yes},
@@ -294,6 +299,9 @@ int cmd_trim(int argc, char **argv)
         }
         const dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return dpcpp_trim(&request, max_size, order.filter.older_than, &permission);
+    }
+    if (order.stale_terms.lists != NULL && !order.stale) {
+        options_wrong(argv[0], "--devices requires --stale");
     }
     if (permission.yes || permission.grace != NULL) {
         options_wrong(argv[0], "--yes and --grace require --layout");

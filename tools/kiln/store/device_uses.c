@@ -9,7 +9,7 @@
 
 static int by_device(const void *left, const void *right)
 {
-    return strcmp(((const device_use *)left)->device, ((const device_use *)right)->device);
+    return strcmp(((const known_use *)left)->device, ((const known_use *)right)->device);
 }
 
 /* Keeps one of several uses of each device: the last. */
@@ -18,7 +18,7 @@ static void merge(device_uses *uses)
     size_t kept = 0;
     qsort(uses->uses, uses->count, sizeof *uses->uses, by_device);
     for (size_t i = 0; i < uses->count; i++) {
-        device_use *last = kept == 0 ? NULL : &uses->uses[kept - 1];
+        known_use *last = kept == 0 ? NULL : &uses->uses[kept - 1];
         if (last == NULL || by_device(last, &uses->uses[i]) != 0) {
             uses->uses[kept++] = uses->uses[i];
             continue;
@@ -32,7 +32,7 @@ static void merge(device_uses *uses)
 static void add_records(kiln_store *store, device_uses *uses)
 {
     for (size_t i = 0; i < uses->count; i++) {
-        device_use *use = &uses->uses[i];
+        known_use *use = &uses->uses[i];
         int64_t recorded_s = 0;
         use->record = kiln_store_get_device_use(store, use->device, &recorded_s);
         if (use->record == KILN_OK && recorded_s > use->last_s) {
@@ -57,7 +57,7 @@ void device_uses_read(kiln_store *store, const store_listing *listing, device_us
         ret_uses->uses = array_grown(ret_uses->uses, ret_uses->count, &ret_uses->capacity,
                                      sizeof *ret_uses->uses);
         ret_uses->uses[ret_uses->count++] =
-            (device_use){.device = must(strdup(item->device)), .last_s = item->last_used_s};
+            (known_use){.device = must(strdup(item->device)), .last_s = item->last_used_s};
     }
     if (ret_uses->count > 0) {
         merge(ret_uses);
@@ -65,10 +65,10 @@ void device_uses_read(kiln_store *store, const store_listing *listing, device_us
     }
 }
 
-const device_use *device_uses_find(const device_uses *uses, const char *device)
+known_use *device_uses_find(const device_uses *uses, const char *device)
 {
-    device_use wanted = {.device = must(strdup(device))};
-    const device_use *found =
+    known_use wanted = {.device = must(strdup(device))};
+    known_use *found =
         uses->count > 0 ? bsearch(&wanted, uses->uses, uses->count, sizeof *uses->uses, by_device)
                         : NULL;
     free(wanted.device);

@@ -8,17 +8,18 @@
 
 #include "listing.h"
 
-typedef struct device_use {
+typedef struct known_use {
     char *device;   /* platform, device and driver, as entries name them */
     int64_t last_s; /* the latest use that is known */
-    /* KILN_OK: the servers have a record; KILN_E_UNSUPPORTED: there are no servers, so only uses of
-     * the store's entries are known; KILN_MISS: the servers have no record; otherwise, why they
-     * can't be asked or believed. */
+    /* KILN_OK: the servers have a record, or a signed list has the device; KILN_E_UNSUPPORTED:
+     * there are neither servers nor lists, so only uses of the store's entries are known;
+     * KILN_MISS: no record and no list has it; otherwise, why the servers can't be asked or
+     * believed. */
     kiln_status record;
-} device_use;
+} known_use;
 
 typedef struct device_uses {
-    device_use *uses; /* by name */
+    known_use *uses; /* by name */
     size_t count, capacity;
 } device_uses;
 
@@ -26,6 +27,6 @@ typedef struct device_uses {
 void device_uses_read(kiln_store *store, const store_listing *listing, device_uses *ret_uses);
 
 /* Returns NULL if the listing has no program for that device. */
-const device_use *device_uses_find(const device_uses *uses, const char *device);
+known_use *device_uses_find(const device_uses *uses, const char *device);
 
 void device_uses_free(device_uses *uses);

@@ -58,7 +58,7 @@ static void read_prefixes(entry_filter *filter, char **operands)
 
 void entry_filter_read(entry_filter *filter, const char *command, char **operands)
 {
-    const uint64_t age_s = options_older_than_s(command, filter->older_than);
+    const uint64_t age_s = options_age_s(command, "older-than", filter->older_than);
     filter->used_before_s = age_s == 0 ? 0 : (int64_t)time(NULL) - (int64_t)age_s;
     filter->larger_than_bytes = options_size(command, "larger-than", filter->larger_than, 0);
     filter->limit = (size_t)options_limit(command, filter->at_most);

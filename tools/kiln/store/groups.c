@@ -140,7 +140,7 @@ static bool add_seen(kiln_store *store, const store_listing *listing, entry_grou
     bool has_seen = false;
     device_uses_read(store, listing, &devices);
     for (size_t i = 0; i < count; i++) {
-        const device_use *use = device_uses_find(&devices, groups[i].name);
+        const known_use *use = device_uses_find(&devices, groups[i].name);
         if (use != NULL && use->record == KILN_OK) {
             groups[i].last_seen_s = use->last_s;
             has_seen = true;

@@ -5,7 +5,7 @@
 
 #include "../opencl/installed_drivers.h"
 #include "../text/progress.h"
-#include "device_uses.h"
+#include "device_lists.h"
 #include "listing.h"
 #include "walk.h"
 
@@ -37,7 +37,7 @@ typedef enum verdict { KEPT, STALE, UNKNOWN } verdict;
  * @replaced  the driver is replaced here, but other machines of the store's servers may have it */
 static verdict judge_device(const stale_walk *walk, const kiln_item_info *info, bool is_replaced)
 {
-    const device_use *use =
+    const known_use *use =
         info->kind == KILN_ENTRY_PROGRAM ? device_uses_find(&walk->devices, info->device) : NULL;
     if (use == NULL || (use->record != KILN_OK && use->record != KILN_E_UNSUPPORTED)) {
         return UNKNOWN;
@@ -78,12 +78,12 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
     return 0;
 }
 
-kiln_status stale_remove(kiln_store *store, entry_filter *filter, uint64_t unseen_s, bool dry_run,
+kiln_status stale_remove(kiln_store *store, entry_filter *filter, const stale_terms *terms,
                          stale_count *ret_count)
 {
-    stale_walk walk = {.unseen_since_s = (int64_t)time(NULL) - (int64_t)unseen_s,
+    stale_walk walk = {.unseen_since_s = (int64_t)time(NULL) - (int64_t)terms->unseen_s,
                        .filter = filter,
-                       .dry_run = dry_run};
+                       .dry_run = terms->dry_run};
     store_listing listing;
     kiln_status status = listing_read(store, NULL, &listing);
     if (status != KILN_OK) {
@@ -91,10 +91,15 @@ kiln_status stale_remove(kiln_store *store, entry_filter *filter, uint64_t unsee
     }
     device_uses_read(store, &listing, &walk.devices);
     listing_free(&listing);
-    walk.drivers = installed_drivers_find();
-    status = walk_items(store, visit, &walk);
-    progress_end();
-    installed_drivers_free(walk.drivers);
+    if (terms->lists != NULL) {
+        status = device_lists_add(terms->lists, &walk.devices);
+    }
+    if (status == KILN_OK) {
+        walk.drivers = installed_drivers_find();
+        status = walk_items(store, visit, &walk);
+        progress_end();
+        installed_drivers_free(walk.drivers);
+    }
     device_uses_free(&walk.devices);
     *ret_count = walk.count;
     return status == KILN_OK ? walk.status : status;
