@@ -4,13 +4,15 @@
 entries of the older NVRTC, whose builds the helper repeats ahead of the program.
 
     upgrade.py --kiln KILN --old LIBNVRTC --new LIBNVRTC [--programs N] [--repeat N]
-    upgrade.py --kiln KILN --old-python PYTHON --new-python PYTHON [--repeat N] SCRIPT
+    upgrade.py --kiln KILN --old LIBNVRTC --new LIBNVRTC [--python PYTHON] [--repeat N] SCRIPT
 
-The first form compiles N kernels with each library, and needs no GPU. The second runs a script, such
-as tests/layers/nvrtc/gpu/cupy_kernels.py, with the NVRTC of each Python's packages. Prints the
-medians and their ratio, and how many kernels the program still built itself."""
+The first form compiles N kernels with each library, and needs no GPU. The second runs a Python
+script, such as cupy_kernels.py. Its NVRTC is in a folder in which the new library replaces the old
+one, as in an upgrade; the headers there are those of the new library. Both must have the same major
+version. Prints the medians and their ratio, and how many kernels the program still built itself."""
 
 import argparse
+import glob
 import json
 import os
 import shutil
@@ -30,6 +32,26 @@ extern "C" __global__ void kernel_%(number)d(float *x) { x[threadIdx.x] = sum<12
 """
 
 
+# CuPy and cuda.core use the libnvrtc that is loaded already, and the headers beside it.
+PRELOAD = """
+import ctypes, os, runpy, sys
+ctypes.CDLL(sys.argv[1])
+sys.argv = sys.argv[2:]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def install(library, toolkit, headers):
+    """Makes a toolkit that has the library. Returns the library's path there."""
+    shutil.rmtree(toolkit, ignore_errors=True)
+    os.makedirs(os.path.join(toolkit, "lib"))
+    os.symlink(headers, os.path.join(toolkit, "include"))
+    for path in glob.glob(os.path.join(os.path.dirname(library), "libnvrtc*.so*")):
+        shutil.copy2(path, os.path.join(toolkit, "lib"), follow_symlinks=False)
+    return os.path.join(toolkit, "lib", os.path.basename(library))
+
+
 def compile_all(library, count):
     """Compiles the kernels, as a program does."""
     import ctypes
@@ -47,18 +69,17 @@ def run(command, environment, kiln):
     """Returns the seconds that a run took, and its counters."""
     begin = time.monotonic()
     result = subprocess.run([kiln, "run", "--json", "--", *command], env=environment, check=True,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     seconds = time.monotonic() - begin
-    return seconds, json.loads(result.stderr.splitlines()[-1])
+    return seconds, json.loads(result.stderr.splitlines()[-1]), result.stdout
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kiln", required=True)
     parser.add_argument("--old")
-    parser.add_argument("--new")
-    parser.add_argument("--old-python")
-    parser.add_argument("--new-python")
+    parser.add_argument("--new", required=True)
+    parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--programs", type=int, default=62)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--compile", action="store_true", help=argparse.SUPPRESS)
@@ -71,10 +92,13 @@ def main():
     base = {name: value for name, value in os.environ.items() if not name.startswith("KILN_")}
 
     def command(which):
+        library = os.path.abspath(getattr(options, which))
         if options.script:
-            return [getattr(options, which + "_python"), options.script]
+            headers = os.path.join(os.path.dirname(os.path.abspath(options.new)), "../include")
+            library = install(library, os.path.join(scratch, "toolkit"), headers)
+            return [options.python, "-c", PRELOAD, library, os.path.abspath(options.script)]
         return [sys.executable, HERE, "--compile", "--kiln", options.kiln, "--programs",
-                str(options.programs), "--new", os.path.abspath(getattr(options, which))]
+                str(options.programs), "--new", library]
 
     def environment(cache):
         shutil.rmtree(os.path.join(scratch, "home"), ignore_errors=True)
@@ -84,17 +108,18 @@ def main():
     try:
         warm = os.path.join(scratch, "old")
         for _ in range(2):  # the second run is the one whose order counts
-            run(command("old"), environment(warm), options.kiln)
+            _, _, results = run(command("old"), environment(warm), options.kiln)
         times = {"cold": [], "ahead": []}
         for number in range(options.repeat):
             for kind in times:
                 cache = os.path.join(scratch, f"{kind}-{number}")
                 if kind == "ahead":
                     shutil.copytree(warm, cache)
-                seconds, counters = run(command("new"), environment(cache), options.kiln)
+                seconds, counters, found = run(command("new"), environment(cache), options.kiln)
                 times[kind].append(seconds)
                 print(f"{kind}: {seconds:.2f} s, {counters['builds']} builds, "
-                      f"{counters['hits_store']} hits", flush=True)
+                      f"{counters['hits_store']} hits"
+                      f"{'' if found == results else ', DIFFERENT RESULTS'}", flush=True)
                 # The helper of the run must not disturb the next one.
                 subprocess.run([options.kiln, "capture", "--dir", cache, "--wait-ms", "600000"],
                                env=base, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
