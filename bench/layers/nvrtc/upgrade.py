@@ -68,9 +68,12 @@ def compile_all(library, count):
 def run(command, environment, kiln):
     """Returns the seconds that a run took, and its counters."""
     begin = time.monotonic()
-    result = subprocess.run([kiln, "run", "--json", "--", *command], env=environment, check=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    result = subprocess.run([kiln, "run", "--json", "--", *command], env=environment,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     seconds = time.monotonic() - begin
+    if result.returncode != 0:
+        print((result.stdout + result.stderr[-3000:]).decode(errors="replace"))
+        sys.exit(result.returncode)
     return seconds, json.loads(result.stderr.splitlines()[-1]), result.stdout
 
 
