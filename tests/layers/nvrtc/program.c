@@ -43,7 +43,7 @@
 
 #include "device/nvrtc/functions.h"
 
-enum { LIST_MAX = 64, THREADS_MAX = 16 };
+enum { LIST_MAX = 256, THREADS_MAX = 16 };
 
 typedef struct job {
     const char *library;

@@ -227,10 +227,11 @@ class Replay(ReplayCase):
         arguments = ["--nvrtc", OTHER_LIBRARY, "--jobs", "1"]
         process = subprocess.Popen(
             [ARGUMENTS.kiln, "replay", "--dir", self.cache, *arguments], env=self.environment,
-            stdout=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         time.sleep(0.3)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        # Its workers end, too, and say nothing.
+        self.assertEqual(process.communicate(timeout=60)[1], b"")
         report = self.replay(*arguments)
         self.assertEqual(report["built"] + report["present"], 4, report)
 
@@ -337,6 +338,24 @@ class Recreated(IncludedCase):
         self.include(os.path.dirname(header))
         shutil.rmtree(os.path.dirname(header))
         self.assertEqual(self.replay_gone()["result"], "built")
+
+    def test_many_folders_in_the_home_folder(self):
+        self.environment["HOME"] = self.scratch
+        options = []
+        for number in range(200):
+            self.file(f"include/{number}/{number}.h", "// found\n")
+            options.append("-I" + os.path.join(self.scratch, "include", str(number)))
+        source = self.file("k.cu", '#include "199.h"\n' + SOURCE)
+
+        def program(architecture):
+            return ["--source", source, "--library", ARGUMENTS.stand_in, "--", *options,
+                    "-arch=" + architecture]
+
+        self.run_program(*program("sm_80"), expect=["built"])
+        entry = self.replay_gone(preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+        self.assertEqual(entry["result"], "built", entry)
+        self.run_program(*program("sm_90"), expect=["hit-store"])
 
     def test_another_store(self):
         header = self.file("include/found.h", "// found\n")

@@ -304,7 +304,7 @@ static kiln_status serve(kiln_store *store, kiln_error *error)
 int capture_worker(const char *directory_option, const char *parent)
 {
     if (!end_with(parent)) {
-        complain("--serve is internal: only kiln capture itself may use it");
+        /* kiln capture was killed, and nobody waits; or a user has tried an internal option. */
         return EXIT_USAGE;
     }
     is_preparing = true;

@@ -57,6 +57,7 @@ typedef struct taken_tree {
 typedef struct taken_trees {
     taken_tree *items;
     size_t count, capacity;
+    int error; /* why a tree is missing; 0: all that exist are there */
 } taken_trees;
 
 /* glibc has functions for these system calls since 2.36. */
@@ -87,6 +88,8 @@ static void take(taken_trees *trees, const char *path)
         trees->items =
             array_grown(trees->items, trees->count, &trees->capacity, sizeof *trees->items);
         trees->items[trees->count++] = (taken_tree){must(strdup(path)), tree};
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+        trees->error = errno;
     }
 }
 
@@ -158,16 +161,18 @@ typedef struct root_link {
 
 typedef struct root_children {
     taken_trees trees;
-    root_link links[64];
-    size_t link_count;
+    root_link *links;
+    size_t link_count, link_capacity;
 } root_children;
 
 static void take_link(root_children *children, const char *path)
 {
     char target[PATH_MAX];
     const ssize_t length = readlink(path, target, sizeof target - 1);
-    if (length > 0 && children->link_count < sizeof children->links / sizeof *children->links) {
+    if (length > 0) {
         target[length] = '\0';
+        children->links = array_grown(children->links, children->link_count,
+                                      &children->link_capacity, sizeof *children->links);
         children->links[children->link_count++] =
             (root_link){text_of(NEW_ROOT "%s", path), must(strdup(target))};
     }
@@ -204,6 +209,7 @@ static bool make_root(root_children *children)
         free(children->links[i].path);
         free(children->links[i].target);
     }
+    free(children->links);
     return is_made;
 }
 
@@ -275,6 +281,8 @@ char *sandbox_enter(char *const *visible, const char *cache)
         if (cache != NULL) {
             take(&caches, cache);
         }
+        errno = children.trees.error | shown.error | caches.error;
+        is_made = errno == 0;
     }
     is_made =
         is_made && make_root(&children) && hide_homes(&homes) && mount_trees(&shown) &&

@@ -46,8 +46,8 @@ typedef struct worker {
     char *store_folder;   /* in that folder */
     char *program_folder; /* of a program whose name had one */
     char *working_folder;
-    char *visible[64]; /* paths in the home folder that the compiler needs */
-    size_t visible_count;
+    char **visible; /* paths in the home folder that the compiler needs */
+    size_t visible_count, visible_capacity;
     size_t library_count;  /* how many of these, the first ones, are folders of libraries */
     missing_files missing; /* to be recreated in the sandbox */
     link_inputs inputs;    /* of a link of nvJitLink */
@@ -95,10 +95,35 @@ static char *path_in(const worker *w, const char *name)
 
 /* ---- what the build needs ---- */
 
+/* Adds a path, or NULL, which ends the list. */
+static void add_visible(worker *w, char *path)
+{
+    w->visible =
+        array_grown(w->visible, w->visible_count, &w->visible_capacity, sizeof *w->visible);
+    w->visible[w->visible_count++] = path;
+}
+
+/* Returns true if a folder that is visible contains the path. */
+static bool is_visible(const worker *w, const char *path)
+{
+    owned char *real = realpath(path, NULL);
+    if (real == NULL || strcmp(real, path) != 0) {
+        return false; /* What a link leads to may be elsewhere. */
+    }
+    for (size_t i = 0; i < w->visible_count; i++) {
+        const size_t length = strlen(w->visible[i]);
+        if (strncmp(path, w->visible[i], length) == 0 &&
+            (path[length] == '/' || path[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void show(worker *w, const char *path)
 {
-    if (path[0] == '/' && w->visible_count + 1 < sizeof w->visible / sizeof w->visible[0]) {
-        w->visible[w->visible_count++] = must(strdup(path));
+    if (path[0] == '/' && !is_visible(w, path)) {
+        add_visible(w, must(strdup(path)));
     }
 }
 
@@ -719,20 +744,31 @@ static bool write_source(const worker *w)
 /* Recreates what the build needs and is not here. Returns NULL, or why that is not possible. */
 static char *recreate(const worker *w)
 {
-    char *libraries[sizeof w->visible / sizeof w->visible[0]];
+    owned char **libraries = must(calloc(w->library_count + 1, sizeof *libraries));
     memcpy(libraries, w->visible, w->library_count * sizeof *libraries);
-    libraries[w->library_count] = NULL;
     return w->terms->sandboxed
                ? missing_files_recreate(&w->missing, w->program_folder, !w->has_no_folder,
                                         w->working_folder, libraries)
                : NULL;
 }
 
+/* Entering needs a descriptor for each path that is visible. */
+static char *enter_sandbox(const worker *w)
+{
+    struct rlimit before = {0};
+    getrlimit(RLIMIT_NOFILE, &before);
+    const struct rlimit most = {.rlim_cur = before.rlim_max, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &most);
+    char *why = sandbox_enter(w->visible, w->terms->cache);
+    setrlimit(RLIMIT_NOFILE, &before);
+    return why;
+}
+
 /* Enters the sandbox, and makes the folder in which the compiler may write. */
 static char *enter(worker *w)
 {
-    w->visible[w->visible_count] = NULL;
-    char *why = w->terms->sandboxed ? sandbox_enter(w->visible, w->terms->cache) : NULL;
+    add_visible(w, NULL);
+    char *why = w->terms->sandboxed ? enter_sandbox(w) : NULL;
     if (why != NULL) {
         return why;
     }
@@ -794,7 +830,7 @@ int worker_run(const worker_terms *terms)
     worker w = {.terms = terms};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (strtol(terms->parent, NULL, 10) != (long)getppid()) {
-        complain("--serve is internal: only kiln replay itself may use it");
+        /* kiln replay was killed, and nobody waits; or a user has tried an internal option. */
         return EXIT_USAGE;
     }
     signal(SIGCHLD, SIG_DFL);
