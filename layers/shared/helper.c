@@ -149,6 +149,8 @@ static char **copy_environment(void)
         "LANG",
         "LC_ALL",
         "KILN_MAX_SIZE",
+        "KILN_INCLUDED_MAX_SIZE",
+        "KILN_KEY_ENV",
         "LD_LIBRARY_PATH",
         "KILN_SIGNING_KEY_FILE",
         "KILN_KEY_FILE",

@@ -145,6 +145,15 @@ class Replay(ReplayCase):
         self.assertEqual(self.compile(SOURCE, arch="sm_90")[1], ["hit-store"])
         self.assertEqual(self.compile(SOURCE)[1], ["built"])
 
+    def test_jobs(self):
+        """As many as the processors on which it may run."""
+        self.compile(SOURCE)
+        processor = min(os.sched_getaffinity(0))
+        arguments = ["--nvrtc", ARGUMENTS.stand_in]
+        report = self.replay(*arguments, preexec_fn=lambda: os.sched_setaffinity(0, {processor}))
+        self.assertEqual(report["jobs"], 1, report)
+        self.assertEqual(self.replay("--jobs", "3", *arguments)["jobs"], 3)
+
     def test_stripped_sources(self):
         self.compile(SOURCE)
         pack = os.path.join(self.scratch, "stripped.kpack")

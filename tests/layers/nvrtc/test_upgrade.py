@@ -66,6 +66,17 @@ class Upgrade(layer_case.LayerCase):
         self.assertEqual(self.compile(100, NEW_LIBRARY), "built")
         self.assertEqual((self.requests(), self.notes), ([], []))
 
+    def test_variables_that_are_in_keys(self):
+        self.environment.update(KILN_KEY_ENV="FLAVOR", FLAVOR="sweet")
+        self.compile(7)
+        self.environment["KILN_REPLAY"] = "1"
+        self.compile(99)
+        self.assertEqual(self.compile(0, NEW_LIBRARY), "built")
+        self.wait_for_helper()
+        self.assertEqual(self.compile(7, NEW_LIBRARY), "hit-store")
+        self.environment["FLAVOR"] = "sour"
+        self.assertEqual(self.compile(7, NEW_LIBRARY), "built")
+
     def test_what_turns_it_off(self):
         self.environment["KILN_REPLAY"] = "1"
         self.compile(99)

@@ -13,6 +13,7 @@
 #include <kiln/store.h>
 
 #include "../command/location.h"
+#include "../command/processors.h"
 #include "../replay/recipe.h"
 #include "../text/exit_code.h"
 #include "../text/memory.h"
@@ -64,10 +65,8 @@ static _Noreturn void run(pid_t parent, const char *location, const kiln_key *ke
     owned char *device = recipe_text(key, "device");
     owned char *library = recipe_text(key, "nvrtc");
     owned char *program = recipe_text(key, "run");
-    const long others_count = sysconf(_SC_NPROCESSORS_ONLN) - 1;
-    owned char *jobs = text_of("%ld", others_count < 1          ? 1
-                                      : others_count > JOBS_MAX ? JOBS_MAX
-                                                                : others_count);
+    const unsigned idle = processors_available() - 1; /* the program needs one */
+    owned char *jobs = text_of("%u", idle < 1 ? 1 : idle > JOBS_MAX ? JOBS_MAX : idle);
     char name[] = "kiln", command[] = "replay", from_option[] = "--from", to_option[] = "--to",
          device_option[] = "--device", jobs_option[] = "--jobs", budget_option[] = "--budget",
          budget[] = BUDGET, ahead_option[] = "--ahead", library_option[] = "--nvrtc";

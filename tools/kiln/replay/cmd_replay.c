@@ -14,6 +14,7 @@
 #include "../command/location.h"
 #include "../command/low_priority.h"
 #include "../command/options.h"
+#include "../command/processors.h"
 #include "../entry/architecture.h"
 #include "../run/layers.h"
 #include "../text/exit_code.h"
@@ -61,6 +62,7 @@ static const char *const result_names[RESULTS] = {"built", "present", "failed", 
 typedef struct replay_report {
     uint64_t counts[RESULTS];
     uint64_t unreadable;
+    unsigned jobs;
     json_t *entries; /* NULL: they are printed as text */
 } replay_report;
 
@@ -120,6 +122,7 @@ static void print_report(const replay_report *report)
             json_add(object, result_names[i], json_number(report->counts[i]));
         }
         json_add(object, "unreadable", json_number(report->unreadable));
+        json_add(object, "jobs", json_number(report->jobs));
         json_add(object, "entries", report->entries);
         json_print(stdout, object);
         return;
@@ -140,8 +143,8 @@ static unsigned read_jobs(const char *command, const char *text)
 {
     char *end = NULL;
     if (text == NULL) {
-        const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-        return processors > 0 && processors < JOBS_MAX ? (unsigned)processors : 1;
+        const unsigned processors = processors_available();
+        return processors < JOBS_MAX ? processors : JOBS_MAX;
     }
     const unsigned long jobs = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || jobs == 0 || jobs > JOBS_MAX) {
@@ -209,7 +212,7 @@ static int replay(const cache_directory *from, const cache_directory *to, pool_t
                   entry_filter *filter, const char *ahead, bool json)
 {
     work_list list = {0};
-    replay_report report = {.entries = json ? must(json_array()) : NULL};
+    replay_report report = {.jobs = terms->jobs, .entries = json ? must(json_array()) : NULL};
     owned char *folder = folder_of(to->path), *from_folder = folder_of(from->path);
     terms->from = from->store;
     terms->to = to->store;
