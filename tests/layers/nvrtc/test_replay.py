@@ -154,6 +154,19 @@ class Replay(ReplayCase):
         self.assertEqual(report["jobs"], 1, report)
         self.assertEqual(self.replay("--jobs", "3", *arguments)["jobs"], 3)
 
+    @unittest.skipUnless(can_unshare(), "this user has no private namespaces")
+    def test_jobs_in_a_container(self):
+        """Its control group gets the time of half a processor."""
+        self.compile(SOURCE)
+        script = ('mount -t tmpfs none /sys/fs/cgroup && echo 50000 100000 >/sys/fs/cgroup/cpu.max '
+                  '&& exec "$0" "$@"')
+        result = subprocess.run(
+            ["unshare", "--user", "--mount", "--map-root-user", "sh", "-c", script, ARGUMENTS.kiln,
+             "replay", "--dir", self.cache, "--json", "--nvrtc", ARGUMENTS.stand_in],
+            env=self.environment, stdout=subprocess.PIPE,
+            check=True, timeout=120)
+        self.assertEqual(json.loads(result.stdout)["jobs"], 1)
+
     def test_stripped_sources(self):
         self.compile(SOURCE)
         pack = os.path.join(self.scratch, "stripped.kpack")
