@@ -187,8 +187,8 @@ static kiln_status check_stores(const kiln_store *from, const kiln_store *into, 
                                   from->signing_key || kilni_signers_are_required(from->signers);
     if (!is_authenticated && !(flags & KILN_COPY_TRUST)) {
         return kilni_error_set(error, KILN_E_UNAUTHENTICATED, 0,
-                               "nothing authenticates the entries to copy: no key verifies them, "
-                               "and the caller has not said to trust them all");
+                               "nothing authenticates the entries to copy: name a key with which "
+                               "they are signed, or trust them all (--trust, KILN_COPY_TRUST)");
     }
     if (!(kilni_store_capabilities(into) & KILNI_STORE_WRITABLE)) {
         return kilni_error_set(error, KILN_E_READONLY, 0, "the store to write is read-only");

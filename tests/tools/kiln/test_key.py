@@ -188,6 +188,13 @@ class Keys(KeyTest):
                           ["show", "--dir", "/x"]):
             self.key(*arguments, expect=2)
         self.key("revoke", "nobody", expect=1)
+
+    def test_what_is_wrong_is_named(self):
+        for arguments, text, status in (
+                (["make"], b"expected new, show, trust or revoke, not 'make'", 2),
+                (["new"], b"'new' needs a name", 2), (["trust"], b"'trust' needs a key", 2),
+                (["show"], b"no key is known here", 1)):
+            self.assertIn(text, self.kiln("key", *arguments, expect=status).stderr)
         self.key("show", "nobody", expect=1)
         self.key("trust", "a:" + "A" * 42 + "E=")
         self.key("trust", "a:" + "A" * 42 + "I=")

@@ -23,9 +23,9 @@
 static const char usage[] =
     "Usage: kiln capture [--dir DIR] [--key-file FILE] [--wait-ms N] [--idle] [--json]\n"
     "\n"
-    "Repeats builds that programs left as requests, on runtimes whose results can't be captured\n"
-    "without stalling the program, and stores the results. Programs start this\n"
-    "command automatically.\n"
+    "Repeats builds that programs left as requests, on runtimes such as PoCL that cannot return\n"
+    "a result without stalling the program, and stores the results. Programs start this command\n"
+    "automatically.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the file with the signing key\n"

@@ -131,7 +131,7 @@ static int make_key(key_ring *ring, const char *name, bool json)
     }
     const kiln_status status = kiln_secret_key_make(path, name, &key, &error);
     if (status == KILN_EXISTS) {
-        complain("%s exists, and is not changed", path);
+        complain("%s exists already, and was not changed", path);
         return EXIT_USAGE;
     }
     if (status == KILN_E_PARSE) {
@@ -155,8 +155,12 @@ static int show_keys(key_ring *ring, const char *name, bool json)
         print_one(&known->key, known->state, known->path, json);
         return EXIT_OK;
     }
+    if (ring->count == 0) {
+        complain("no key is known here; 'kiln key new NAME' makes one");
+        return EXIT_NOTHING_FOUND;
+    }
     print_all(ring, json);
-    return ring->count > 0 ? EXIT_OK : EXIT_NOTHING_FOUND;
+    return EXIT_OK;
 }
 
 static int add_line(const key_ring *ring, bool is_system, const kiln_public_key *key,
@@ -210,19 +214,16 @@ static int run_action(key_ring *ring, const command_line *line, bool is_system)
     if (strcmp(action, "show") == 0) {
         return show_keys(ring, operand, line->json);
     }
+    const bool is_new = strcmp(action, "new") == 0, is_trust = strcmp(action, "trust") == 0;
+    if (!is_new && !is_trust && strcmp(action, "revoke") != 0) {
+        options_wrong("kiln key", "expected new, show, trust or revoke, not '%s'", action);
+    }
     if (operand == NULL) {
-        options_wrong("kiln key", "'%s' needs a key", action);
+        options_wrong("kiln key", "'%s' needs a %s", action, is_new ? "name" : "key");
     }
-    if (strcmp(action, "new") == 0) {
-        return make_key(ring, operand, line->json);
-    }
-    if (strcmp(action, "trust") == 0) {
-        return trust_key(ring, operand, is_system, line->json);
-    }
-    if (strcmp(action, "revoke") == 0) {
-        return revoke_key(ring, operand, is_system, line->json);
-    }
-    options_wrong("kiln key", "unknown action '%s'", action);
+    return is_new     ? make_key(ring, operand, line->json)
+           : is_trust ? trust_key(ring, operand, is_system, line->json)
+                      : revoke_key(ring, operand, is_system, line->json);
 }
 
 int cmd_key(int argc, char **argv)
