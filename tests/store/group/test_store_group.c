@@ -91,7 +91,8 @@ static void expect_refused(const char *location, kiln_status status, const char 
 static void test_modes(void **state)
 {
     (void)state;
-    static const mode_t refused[] = {0700, 0755, 0770, 02700, 02750, 02755, 02775, 02777, 03777, 06770};
+    static const mode_t refused[] = {0700,  0755,  0770,  02700, 02750,
+                                     02755, 02775, 02777, 03777, 06770};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         assert_int_equal(chmod(directory, refused[i]), 0);
         expect_refused(location_of("trust=any"), KILN_E_DENIED, "must have mode 2770 or 3770");
