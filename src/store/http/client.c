@@ -51,6 +51,9 @@ struct kilni_http_client {
     /* The process that last used the client. Only the I/O thread of that process can refer to the
      * client. No other call is running when the client is closed, so every access is relaxed. */
     _Atomic unsigned asked_in;
+    /* The last call ended because its caller stopped waiting, although the server may still have
+     * been sending. Relaxed. */
+    _Atomic bool is_late;
 
     /* Only the I/O thread uses these. */
     kilni_host host;
@@ -429,6 +432,7 @@ kiln_status kilni_http_client_ask(kilni_http_client *client, kilni_http_request 
     atomic_store_explicit(&client->asked_in, kilni_loop_process(), memory_order_relaxed);
     request->reader.answers_head = request->asks_head;
     kiln_status status = kilni_call_make(&request->call);
+    atomic_store_explicit(&client->is_late, status == KILN_TIMEOUT, memory_order_relaxed);
     if (status == KILN_OK) {
         status = request->status;
     }
@@ -446,7 +450,9 @@ void kilni_http_client_send(kilni_http_client *client, kilni_http_request *reque
 
 kilni_server_fault kilni_http_client_fault(const kilni_http_client *client)
 {
-    return kilni_breaker_fault(&client->breaker);
+    return atomic_load_explicit(&client->is_late, memory_order_relaxed)
+               ? KILNI_FAULT_SILENT
+               : kilni_breaker_fault(&client->breaker);
 }
 
 bool kilni_http_client_is_away(kilni_http_client *client, kilni_server_state *ret_state)

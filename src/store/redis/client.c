@@ -25,6 +25,9 @@ struct kilni_redis_client {
     /* The process that last used the client. Only the I/O thread of that process can refer to the
      * client. No other call is running when the client is closed, so every access is relaxed. */
     _Atomic unsigned asked_in;
+    /* The last call ended because its caller stopped waiting, although the server may still have
+     * been sending. Relaxed. */
+    _Atomic bool is_late;
 
     /* Only the I/O thread uses these. The headers of these types state the exceptions. */
     kilni_redis_node node;
@@ -211,7 +214,9 @@ kiln_status kilni_redis_client_start(kilni_redis_client *client, kilni_redis_exc
 /* Treats a server that does not answer in time like a server that cannot be reached. */
 kiln_status kilni_redis_client_wait(kilni_redis_exchange *exchange)
 {
+    kilni_redis_client *client = exchange->owner;
     kiln_status status = kilni_call_wait(&exchange->call);
+    atomic_store_explicit(&client->is_late, status == KILN_TIMEOUT, memory_order_relaxed);
     if (status == KILN_OK) {
         status = exchange->status;
     }
@@ -232,6 +237,9 @@ bool kilni_redis_client_is_away(kilni_redis_client *client, kilni_server_state *
 
 kilni_server_fault kilni_redis_client_fault(const kilni_redis_client *client)
 {
+    if (atomic_load_explicit(&client->is_late, memory_order_relaxed)) {
+        return KILNI_FAULT_SILENT;
+    }
     return client->cluster ? kilni_redis_cluster_fault(client->cluster)
                            : kilni_breaker_fault(client->breaker);
 }

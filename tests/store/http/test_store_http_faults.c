@@ -12,6 +12,8 @@
 #include "support/fault_proxy.h"
 #include "support/nginx_server.h"
 
+#define LOG_SIZE 512
+
 static char scratch[SCRATCH_DIRECTORY_SIZE];
 static nginx_server server;
 static fault_proxy proxy;
@@ -19,12 +21,17 @@ static kiln_store *store;  /* through the proxy */
 static size_t answer_size; /* of a get of entry 1 */
 
 /* Opens a new store for each fault, because the breaker of a store remembers earlier faults. */
-static void reopen(void)
+static void open_with(const kiln_store_params *params)
 {
     char location[128];
     snprintf(location, sizeof location, "http://127.0.0.1:%u/open?trust=any", proxy.port);
     kiln_store_close(&store);
-    assert_int_equal(kiln_store_open(location, NULL, &store, NULL), KILN_OK);
+    assert_int_equal(kiln_store_open(location, params, &store, NULL), KILN_OK);
+}
+
+static void reopen(void)
+{
+    open_with(NULL);
 }
 
 /* A busy machine may miss the store's deadline, after which the store asks again later. */
@@ -137,13 +144,22 @@ static void test_silence(void **state)
     expect_well();
 }
 
+static void keep_text(void *user, kiln_log_level level, const char *text)
+{
+    (void)level;
+    snprintf(user, LOG_SIZE, "%s", text);
+}
+
 /* The server keeps sending, and never finishes its answer. */
 static void test_drip(void **state)
 {
     (void)state;
+    char logged[LOG_SIZE] = "";
+    const kiln_store_params params = {.struct_size = sizeof params, .log = {keep_text, logged}};
     fault_proxy_set(&proxy, FAULT_DRIP, 0, "");
-    reopen();
+    open_with(&params);
     assert_int_equal(scratch_get(store, 1), KILN_E_IO);
+    assert_non_null(strstr(logged, "it did not answer in time"));
     expect_well();
 }
 
