@@ -3,6 +3,9 @@
 
 #include <string.h>
 #include <strings.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 static const char *const clock_words[] = {"__DATE__", "__TIME__", "__TIMESTAMP__"};
 const kilni_word_list kilni_clock_words = {clock_words, 3, 3, 0, 0, 0, 0};
@@ -271,6 +274,141 @@ static void scan_punctuation(scanner *s, const char *at, const char *next)
     }
 }
 
+/* Scans the characters up to the next name, or a splice. */
+static const char *scan_between_names(scanner *s, const char *at)
+{
+    const char *behind = skip_splices(at, s->end);
+    if (behind != at) {
+        return behind;
+    }
+    const char *next = skip_splices(at + 1, s->end);
+    scan_punctuation(s, at, next);
+    s->before = *at;
+    s->is_after_text = *at != '\n' && (s->is_after_text || !strchr(" \t\v\f\r", *at));
+    return *at == '\\' && next < s->end && *next == '\\' ? next + 1 : next;
+}
+
+/* ---- lists of names in capital letters ---- */
+
+/* Returns true if only names of capital letters and underscores, and the characters ##, %:, ??=,
+ * \\ and \r, can have an effect. That holds for kilni_clock_words. Most other names contain small
+ * letters. */
+static bool needs_capitals_only(const kilni_word_list *list)
+{
+    bool only = !list->of_pragmas && !list->pragma_operators && !list->beginnings && !list->also;
+    for (size_t n = 0; n < list->count && only; n++) {
+        only = strspn(list->words[n], "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == strlen(list->words[n]);
+    }
+    return only;
+}
+
+#if defined(__SSE2__)
+
+enum { BLOCK = 64 };
+
+/* Bit n of a set stands for byte n of a block. */
+typedef struct block_sets {
+    uint64_t names;    /* characters of names */
+    uint64_t capitals; /* capital letters and underscores */
+    uint64_t special;  /* # % ? \ and carriage returns */
+} block_sets;
+
+static __m128i are_in_range(__m128i bytes, char first, char last)
+{
+    const __m128i from_first = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
+    return _mm_cmpeq_epi8(_mm_min_epu8(from_first, _mm_set1_epi8((char)(last - first))),
+                          from_first);
+}
+
+static __m128i are(__m128i bytes, char c)
+{
+    return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(c));
+}
+
+static uint64_t set_of(__m128i matches, unsigned at)
+{
+    return (uint64_t)(unsigned)_mm_movemask_epi8(matches) << at;
+}
+
+static block_sets classify(const char *block)
+{
+    block_sets sets = {0};
+    for (unsigned at = 0; at < BLOCK; at += sizeof(__m128i)) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(block + at));
+        const __m128i capitals = _mm_or_si128(are_in_range(bytes, 'A', 'Z'), are(bytes, '_'));
+        const __m128i others =
+            _mm_or_si128(are_in_range(bytes, 'a', 'z'), are_in_range(bytes, '0', '9'));
+        const __m128i special =
+            _mm_or_si128(_mm_or_si128(_mm_or_si128(are(bytes, '#'), are(bytes, '%')),
+                                      _mm_or_si128(are(bytes, '?'), are(bytes, '\\'))),
+                         are(bytes, '\r'));
+        sets.names |= set_of(_mm_or_si128(capitals, others), at);
+        sets.capitals |= set_of(capitals, at);
+        sets.special |= set_of(special, at);
+    }
+    return sets;
+}
+
+/* Skips the rest of a name that no word contains, from a splice in it or behind it. */
+static const char *skip_name(const scanner *s, const char *at)
+{
+    at = skip_splices(at, s->end);
+    while (at < s->end && is_name_character(*at)) {
+        at = skip_splices(at + 1, s->end);
+    }
+    return at;
+}
+
+/* Scans the name of capitals that ends before @end, unless that has been done. */
+static const char *scan_capitals(scanner *s, const char *block, const char *end, const char *done)
+{
+    const char *name = end;
+    while (name > block && is_name_character(name[-1])) {
+        name--;
+    }
+    return name < done ? done : scan_name(s, name);
+}
+
+/* A splice that is directly behind a name belongs to that name. If that name were of capitals, it
+ * would have been scanned, together with the splice. */
+static const char *scan_special(scanner *s, const char *text, const char *at)
+{
+    const bool is_in_name = at > text && is_name_character(at[-1]);
+    return is_in_name && skip_splices(at, s->end) != at ? skip_name(s, at)
+                                                        : scan_between_names(s, at);
+}
+
+/* Scans whole blocks. Returns where the rest of the text begins: not within a name. */
+static const char *scan_blocks(scanner *s, const char *text)
+{
+    const char *done = text; /* all before it has been scanned */
+    const char *block = text;
+    uint64_t is_in_name = 0; /* 1: the block before this one ends with a character of a name */
+    for (; s->end - block >= BLOCK; block += BLOCK) {
+        const block_sets sets = classify(block);
+        const uint64_t begins = sets.names & ~(sets.names << 1 | is_in_name) & sets.capitals;
+        /* The addition carries from the beginning of a name over all its capitals. */
+        const uint64_t carried = sets.capitals + begins;
+        const uint64_t ends = carried & ~sets.capitals & ~sets.names;
+        for (uint64_t left = ends | sets.special; left; left &= left - 1) {
+            const int n = __builtin_ctzll(left);
+            if (ends >> n & 1) {
+                done = scan_capitals(s, block, block + n, done);
+            }
+            if (sets.special >> n & 1 && block + n >= done) {
+                done = scan_special(s, text, block + n);
+            }
+        }
+        if (carried < sets.capitals) { /* a name of capitals may continue in the next block */
+            done = scan_capitals(s, block, block + BLOCK, done);
+        }
+        is_in_name = sets.names >> (BLOCK - 1);
+    }
+    return done > block ? done : is_in_name ? skip_name(s, block) : block;
+}
+
+#endif
+
 /* ---- texts ---- */
 
 static void scan(kilni_words *words, const void *text, size_t size)
@@ -282,22 +420,18 @@ static void scan(kilni_words *words, const void *text, size_t size)
             s.words_with[(unsigned char)*c] |= UINT64_C(1) << n;
         }
     }
+#if defined(__SSE2__)
+    if (needs_capitals_only(words->list)) {
+        at = scan_blocks(&s, at);
+    }
+#endif
     while (at < s.end) {
         if (is_name_character(*at)) {
             at = scan_name(&s, at);
             s.before = 'a';
             s.is_after_text = true;
-            continue;
-        }
-        const char *behind = skip_splices(at, s.end);
-        const char *next = skip_splices(at + 1, s.end);
-        if (behind == at) {
-            scan_punctuation(&s, at, next);
-            s.before = *at;
-            s.is_after_text = *at != '\n' && (s.is_after_text || !strchr(" \t\v\f\r", *at));
-            at = *at == '\\' && next < s.end && *next == '\\' ? next + 1 : next;
         } else {
-            at = behind;
+            at = scan_between_names(&s, at);
         }
     }
     s.is_in_comment = false;
