@@ -163,18 +163,58 @@ void *kilni_symbols_find(const struct link_map *map, const char *name)
     return NULL;
 }
 
-int kilni_symbols_define(const struct link_map *map, const char *name)
+/* Returns 1 if the loader might bind a function with this name to this entry. */
+static int binds(const kilni_symbols *of, size_t index, const char *name)
 {
-    kilni_symbols of;
-    if (!kilni_symbols_of(map, &of)) {
+    const ElfW(Sym) *entry = &of->entries[index];
+    const unsigned char type = ELF64_ST_TYPE(entry->st_info);
+    return (type == STT_FUNC || type == STT_GNU_IFUNC) &&
+           (entry->st_shndx != SHN_UNDEF || entry->st_value != 0) &&
+           kilni_bare_equal(of->names + entry->st_name, name);
+}
+
+static uint32_t gnu_hash_of(const char *name)
+{
+    uint32_t hash = 5381;
+    for (const char *c = name; *c; c++) {
+        hash = hash * 33 + (unsigned char)*c;
+    }
+    return hash;
+}
+
+/* Asks the chain of the name's hash. The lowest bit of a hash marks the end of a chain. */
+static int chain_binds(const kilni_symbols *of, const uint32_t *table, const char *name)
+{
+    const uint32_t bucket_count = table[0], first = table[1], filter_words = table[2];
+    const uint32_t *buckets = table + 4 + filter_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+    const uint32_t *chains = buckets + bucket_count;
+    const uint32_t hash = gnu_hash_of(name);
+    uint32_t index = bucket_count > 0 ? buckets[hash % bucket_count] : 0;
+    if (index < first) {
         return 0;
     }
-    for (size_t i = 0; i < of.count; i++) {
-        const ElfW(Sym) *entry = &of.entries[i];
-        const unsigned char type = ELF64_ST_TYPE(entry->st_info);
-        if ((type == STT_FUNC || type == STT_GNU_IFUNC) &&
-            (entry->st_shndx != SHN_UNDEF || entry->st_value != 0) &&
-            kilni_bare_equal(of.names + entry->st_name, name)) {
+    while ((chains[index - first] | 1u) != (hash | 1u) || !binds(of, index, name)) {
+        if (chains[index++ - first] & 1u) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The GNU hash table leaves out the entries before table[1], which are undefined. */
+int kilni_symbols_define(const struct link_map *map, const char *name)
+{
+    kilni_symbols of = kilni_symbols_at(map->l_addr, map->l_ld);
+    const uint32_t *table = table_of(map->l_addr, map->l_ld, DT_GNU_HASH);
+    if (!of.entries || !of.names || (!table && !kilni_symbols_of(map, &of))) {
+        return 0;
+    }
+    if (table && chain_binds(&of, table, name)) {
+        return 1;
+    }
+    const size_t count = table ? table[1] : of.count;
+    for (size_t i = 0; i < count; i++) {
+        if (binds(&of, i, name)) {
             return 1;
         }
     }
