@@ -219,6 +219,30 @@ static void test_there_are_no_leases(void **state)
     kiln_key_release(&key);
 }
 
+/* Moves a value to a different name, but only if it is a value of one byte, 'x'. */
+static kiln_status move_if_x(const kilni_connector *connector, kilni_remote *remote, void *user)
+{
+    unsigned char value = 'x';
+    const kilni_remote_bytes bytes = {.data = &value, .size = 1};
+    return connector->move(remote, user, "kiln-v1-moved", bytes, 0, in_a_while());
+}
+
+static void test_a_move_compares(void **state)
+{
+    (void)state;
+    static char from[] = "kiln-v1-from";
+    static const char *const others[] = {"", "y", "xx"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        plant_value(from, others[i], strlen(others[i]));
+        assert_int_equal(use_server(move_if_x, from), KILN_MISS);
+        assert_int_equal(access(scratch_path(directory, from), F_OK), 0);
+    }
+    plant_value(from, "x", 1);
+    assert_int_equal(use_server(move_if_x, from), KILN_OK);
+    assert_int_equal(use_server(move_if_x, from), KILN_MISS);
+    assert_int_equal(access(scratch_path(directory, "kiln-v1-moved"), F_OK), 0);
+}
+
 /* ---- making room ---- */
 
 static void set_age(const char *path, time_t age_s)
@@ -471,6 +495,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_temporary_is_new, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_there_are_no_leases, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_move_compares, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_room_is_made, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failing_calls, set_up, tear_down),

@@ -255,8 +255,9 @@ static const char *why_not(kiln_status status)
     case KILN_BUSY:
         return "another process is trimming it";
     case KILN_E_UNSUPPORTED:
-        return "it is not trimmed: a pack never changes, and a server removes entries itself, as "
-               "configured there and by expire=";
+        return "it is not trimmed: a pack never changes, a server removes entries itself, as "
+               "configured there and by expire=, and programs that write to a group's directory "
+               "keep it within max-size=";
     default:
         return kiln_status_text(status);
     }
