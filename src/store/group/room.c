@@ -10,6 +10,7 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "store/call_limit.h"
 #include "store/dir/dir.h"
 #include "store/group/group.h"
 
@@ -67,12 +68,21 @@ static void remove_file(room *self, const char *name, const struct stat *stat)
     }
 }
 
+/* Returns true if the time is over, or the end of the process should not be delayed any more. */
+static bool is_over(const room *self)
+{
+    const _Atomic uint64_t *limit = kilni_call_limit_get();
+    const uint64_t now_ns = kilni_clock_ns();
+    return now_ns >= self->end_ns ||
+           (limit && now_ns >= atomic_load_explicit(limit, memory_order_relaxed));
+}
+
 /* Visits the files that this process is allowed to remove. */
 static void each_file(room *self, void visit(room *self, const char *name, const struct stat *stat))
 {
     const struct dirent *next;
     DIR *names = kilni_file_list(self->folder);
-    while (names && kilni_clock_ns() < self->end_ns && (next = kilni_os()->readdir(names))) {
+    while (names && !is_over(self) && (next = kilni_os()->readdir(names))) {
         int file = -1;
         struct stat stat;
         if (strncmp(next->d_name, KILNI_GROUP_PREFIX, strlen(KILNI_GROUP_PREFIX)) == 0 &&

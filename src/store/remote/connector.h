@@ -16,7 +16,7 @@
 
 /* Must be increased with every change of this file. Libkiln uses libkiln_remote only if both have
  * the same version. */
-#define KILNI_CONNECTOR_VERSION 10u
+#define KILNI_CONNECTOR_VERSION 11u
 
 /* The symbols under which libkiln_remote exports a kilni_connector for each kind of server. */
 #define KILNI_REDIS_CONNECTOR "kiln_remote_connector"

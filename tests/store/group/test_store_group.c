@@ -11,6 +11,7 @@
 #include <kiln/signature.h>
 
 #include "os/os.h"
+#include "store/call_limit.h"
 #include "store/group/group.h"
 #include "support/failing_malloc.h"
 
@@ -283,6 +284,26 @@ static void test_room_is_made(void **state)
     assert_int_equal(get(40), KILN_OK);
 }
 
+/* When the end of the process must not be delayed any more, files are not counted. */
+static void test_no_room_is_made_at_the_end(void **state)
+{
+    (void)state;
+    const _Atomic uint64_t end_ns = 1;
+    open_store(location_of("trust=any&max-size=64K"));
+    kilni_call_limit_set(&end_ns);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(put(i, 6000), KILN_OK);
+    }
+    kilni_call_limit_set(NULL);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(contains(i), KILN_OK);
+    }
+    assert_int_equal(put(0, 6000), KILN_OK);
+    unsigned count = 0;
+    assert_int_equal(kiln_store_each(store, count_item, &count), KILN_OK);
+    assert_in_range(count, 1, 8);
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -497,6 +518,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_there_are_no_leases, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_move_compares, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_room_is_made, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_room_is_made_at_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failing_calls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
