@@ -409,28 +409,15 @@ void kilni_reads_note_listing(kilni_reads *reads, const char *path)
     note(reads, KILNI_LOOKUP_LISTING, path);
 }
 
-static bool is_unchanged(const read_record *now, const read_record *before)
-{
-    const kilni_path_facts *a = &now->found, *b = &before->found;
-    const bool counts_change = a->what == KILN_FOUND_FILE || now->lookup == KILNI_LOOKUP_LISTING;
-    return a->what == b->what &&
-           (!kilni_lookup_has_target(now->lookup, a->what) ||
-            strcmp(now->path + strlen(now->path) + 1, before->path + strlen(before->path) + 1) ==
-                0) &&
-           (!kilni_finding_has_identity(a->what) ||
-            (a->device == b->device && a->inode == b->inode)) &&
-           (!counts_change ||
-            (a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec));
-}
-
 void kilni_reads_add_all(kilni_reads *reads, const kilni_reads *others)
 {
-    for (size_t i = 0; i < others->count; i++) {
-        const read_record *before = &others->items[i];
-        note(reads, before->lookup, before->path);
-        const read_record *now = find(reads, before->lookup, &before->path_digest, before->path);
-        if (now && !is_unchanged(now, before)) {
-            kilni_reads_fail(reads, "files changed since a header was precompiled");
+    for (size_t i = 0; i < others->count && !reads->failure && !reads->is_out_of_memory; i++) {
+        const read_record *r = &others->items[i];
+        if (reads->count == KILNI_READS_MAX) {
+            kilni_reads_fail(reads, "too many files");
+        } else if (add(reads, r->lookup, r->path, &r->path_digest, &r->found,
+                       r->path + strlen(r->path) + 1) != KILN_OK) {
+            reads->is_out_of_memory = true;
         }
     }
     if (others->failure) {
@@ -438,6 +425,8 @@ void kilni_reads_add_all(kilni_reads *reads, const kilni_reads *others)
     }
     reads->is_out_of_memory |= others->is_out_of_memory;
     reads->uses_working_folder |= others->uses_working_folder;
+    reads->mentions_folder |= others->mentions_folder;
+    kilni_words_add(&reads->words, &others->words);
 }
 
 /* ---- what was recorded ---- */

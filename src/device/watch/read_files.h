@@ -28,8 +28,8 @@ kiln_status kilni_reads_new(const char *name, const kilni_word_list *words,
                             kilni_reads **ret_reads);
 void kilni_reads_free(kilni_reads **reads);
 
-/* Records what a different compilation has recorded, because this one uses its result. If anything
- * has changed since, the result of this compilation cannot be kept. */
+/* Records what a different compilation of a program with the same name has recorded, because this
+ * one uses its result. kilni_reads_finish finds out whether anything has changed since then. */
 void kilni_reads_add_all(kilni_reads *reads, const kilni_reads *others);
 
 /* Records that the compilation is about to open a path. */
