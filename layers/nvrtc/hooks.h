@@ -65,7 +65,7 @@ typedef struct nvrtc_hooks {
     /* Called before each link of HIPRTC, which is not cached. */
     void (*before_hip_link)(void);
 
-    /* Called before and after each action of comgr, AMD's compiler, whoever asks for it. */
+    /* Called before and after each action of comgr, AMD's compiler, for any library that asks. */
     void (*action_begins)(void);
     void (*action_ends)(void);
 
