@@ -133,10 +133,13 @@ class ReplayLinks(test_links.Scene):
         self.expect_hits(self.both.replace("sm_90", "sm_80"), count=1)
         if find_nvrtc():
             cubin = self.write("function.cubin", compiled("CUBIN", "-rdc=true", "-arch=sm_90"))
-            self.environment["KILN_DIR"] = self.cache = os.path.join(self.scratch, "cubin")
-            self.run_links(f"-arch=sm_90 {self.kernel} {CUBIN}:{cubin}", expect=["built"])
-            self.assertIn("for a different architecture", self.why("--arch", "sm_80"))
-            self.assertEqual(self.replay("--arch", "sm_90")["built"], 1)
+            ltoir = self.write("function.ltoir", compiled("LTOIR", "-dlto", "-arch=sm_90"))
+            for name, link in (("cubin", f"-arch=sm_90 {self.kernel} {CUBIN}:{cubin}"),
+                               ("ltoir", f"-arch=sm_90 -lto {LTOIR}:{ltoir}")):
+                self.environment["KILN_DIR"] = self.cache = os.path.join(self.scratch, name)
+                self.run_links(link, expect=["built"])
+                self.assertIn("for a different architecture", self.why("--arch", "sm_80"))
+                self.assertEqual(self.replay("--arch", "sm_90")["built"], 1)
 
     def test_a_file_that_has_changed(self):
         """The program would use it as it is now."""

@@ -9,7 +9,7 @@
 
 #include "../text/memory.h"
 
-#define CUBIN 1 /* nvJitLink's number for this kind of input */
+#define PTX 2 /* nvJitLink's number for this kind of input */
 
 typedef void *link_handle;
 
@@ -55,13 +55,14 @@ static bool load(const char *file, const char *release, linker *ret_linker)
     return true;
 }
 
-/* Returns whether code for one GPU is linked, for a different one. */
-static bool has_code_of_other_gpu(const link_inputs *inputs, const build_texts *options,
-                                  const build_texts *recorded)
+/* Returns whether a link is for a different architecture than the one that was recorded, and one of
+ * its inputs may be code for the latter. */
+static bool may_be_for_other_gpu(const link_inputs *inputs, const build_texts *options,
+                                 const build_texts *recorded)
 {
     bool has_code = false, is_equal = true;
     for (size_t i = 0; i < inputs->count; i++) {
-        has_code |= inputs->items[i].kind == CUBIN;
+        has_code |= inputs->items[i].kind != PTX;
     }
     for (size_t i = 0; i < options->count; i++) {
         is_equal &= strcmp(options->items[i], recorded->items[i]) == 0;
@@ -103,15 +104,15 @@ build_end build_nvjitlink(const recipe *of, const build_terms *terms, const link
     owned_texts recorded = build_texts_of(of->key, "option"),
                 options = build_texts_of(of->key, "option");
     build_replace_architecture(&options, terms->architecture);
-    if (has_code_of_other_gpu(inputs, &options, &recorded)) {
-        return build_impossible("an input is code for a different architecture");
-    }
     int error = with.create(&handle, (uint32_t)options.count, (const char *const *)options.items);
     if (error == 0) {
         error = add_all(&with, handle, inputs);
     }
     if (error == 0) {
         error = with.complete(handle);
+    }
+    if (error != 0 && may_be_for_other_gpu(inputs, &options, &recorded)) {
+        return build_impossible("an input is code for a different architecture");
     }
     if (error != 0) {
         printf("nvJitLink answered %d\n", error);
