@@ -162,41 +162,50 @@ static const char *scan_name(scanner *s, const char *at)
 
 /* ---- assembly, and pragmas that name files ---- */
 
-/* Returns what the name after a dot might mean to an assembler. KILNI_SEEN_ASSEMBLY_FILE is a
- * directive that reads a file, or that can assemble such a directive. KILNI_SEEN_OPEN_STRING is the
- * beginning of such a directive, and then the end of a string, an operand, an alternative, an
- * escape sequence or a comment. 0 is anything else. Assemblers ignore case. */
-static uint64_t directive_after_dot(const char *at, const char *end)
-{
-    static const char *const directives[] = {"incb", "incl", "macr", "irp"};
-    enum { LONGEST = 4 };
-    char name[LONGEST];
-    size_t length = 0;
-    while (at < end && (*at == ' ' || *at == '\t')) {
-        at = skip_splices(at + 1, end);
-    }
-    while (at < end && length < LONGEST && is_name_character(*at)) {
-        name[length++] = *at;
-        at = skip_splices(at + 1, end);
-    }
-    const bool is_cut = at < end && *at != '\0' && strchr("\"%{|}$\\?/", *at);
-    uint64_t found = 0;
-    for (size_t i = 0; i < sizeof directives / sizeof *directives; i++) {
-        const size_t whole = strlen(directives[i]);
-        if (strncasecmp(name, directives[i], length < whole ? length : whole) == 0) {
-            found |= length >= whole ? KILNI_SEEN_ASSEMBLY_FILE
-                     : is_cut        ? KILNI_SEEN_OPEN_STRING
-                                     : 0;
-        }
-    }
-    return found;
-}
-
 /* Returns true if the dot before @next is not part of a name, a number or an ellipsis. */
 static bool is_lone_dot(const scanner *s, const char *next)
 {
     const bool has_next = next < s->end && (is_name_character(*next) || *next == '.');
     return !has_next && !is_name_character(s->before) && s->before != '.';
+}
+
+/* Returns true if something else can continue the name of a directive that ends at @at: a string
+ * beside this one, an operand, an alternative, an escape sequence, or what follows a comment. */
+static bool is_cut(const scanner *s, const char *at)
+{
+    return begins_with(at, s->end, "/*") ||
+           (at < s->end && *at != '\0' && strchr("\"%{|}$\\?", *at));
+}
+
+/* Returns what the name after a dot might mean to an assembler. KILNI_SEEN_ASSEMBLY_FILE is a
+ * directive that reads a file, or that can assemble such a directive. KILNI_SEEN_OPEN_STRING is the
+ * beginning of such a directive. 0 is anything else. Assemblers ignore case. */
+static uint64_t directive_after_dot(const scanner *s, const char *next)
+{
+    static const char *const directives[] = {"incb", "incl", "macr", "irp"};
+    enum { LONGEST = 4 };
+    char name[LONGEST];
+    size_t length = 0;
+    const char *at = next;
+    while (at < s->end && (*at == ' ' || *at == '\t')) {
+        at = skip_splices(at + 1, s->end);
+    }
+    while (at < s->end && length < LONGEST && is_name_character(*at)) {
+        name[length++] = *at;
+        at = skip_splices(at + 1, s->end);
+    }
+    const bool ends_string = at < s->end && *at == '"';
+    const bool is_open = is_cut(s, at) && (ends_string || length > 0 || is_lone_dot(s, next));
+    uint64_t found = 0;
+    for (size_t i = 0; i < sizeof directives / sizeof *directives; i++) {
+        const size_t whole = strlen(directives[i]);
+        if (strncasecmp(name, directives[i], length < whole ? length : whole) == 0) {
+            found |= length >= whole ? KILNI_SEEN_ASSEMBLY_FILE
+                     : is_open       ? KILNI_SEEN_OPEN_STRING
+                                     : 0;
+        }
+    }
+    return found;
 }
 
 /* A newline within a comment does not end the line of a #pragma. */
@@ -244,7 +253,7 @@ static void scan_punctuation(scanner *s, const char *at, const char *next)
         s->words->found |= begins_with(at, s->end, "?\?/") ? KILNI_SEEN_ESCAPE : 0;
         break;
     case '.':
-        s->words->found |= directive_after_dot(next, s->end);
+        s->words->found |= directive_after_dot(s, next);
         s->words->found |= is_lone_dot(s, next) ? KILNI_SEEN_LONE_DOT : 0;
         break;
     case '/':

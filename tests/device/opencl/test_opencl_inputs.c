@@ -191,6 +191,7 @@ static void recognizes_sources_that_read_no_files(void **state)
          "#define J(a, b) a##b\n # \n",
          NULL},
         {"#define S(x) #x\n// (As in f()).\n", NULL},
+        {"__asm__(\"nop\");\nfloat f = 1./x, g = 2.%3;\nchar *s = \"Done.\\n\";\n", NULL},
         {"#\n# 12 \"file.cl\"\n#line 3 \"x.cl\"\n", NULL},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
