@@ -114,7 +114,13 @@ class Upgrade(layer_case.LayerCase):
         self.environment["KILN_REPLAY"] = "1"
         self.compile(99)
         self.environment["KILN_TOOL"] = "/nowhere"
+        time.sleep(1)  # entries have times in seconds, which tell which driver is newer
         self.compile(0, NEW_LIBRARY)
+        doctor = json.loads(subprocess.run(
+            [ARGUMENTS.kiln, "doctor", "--json"], env=self.environment, stdout=subprocess.PIPE,
+            check=False).stdout)
+        self.assertTrue(doctor["replay_waits"])
+        self.assertIn("the helper repeats the others in the background", str(doctor["notes"]))
         before = self.entries()
         report = json.loads(self.kiln("capture", "--json"))
         self.assertEqual((report["served"], report["left"]), (0, 0))

@@ -87,6 +87,19 @@ class ReportTest(JournalTest):
         self.assertEqual(sorted(doctor["upgrades"], key=lambda of: of["driver"]), upgrades)
         self.assertTrue([note for note in doctor["notes"] if note.startswith(
             "P / D / 3: of the 5 programs that older drivers have built, 2 are there")])
+        self.assertFalse(doctor["replay_waits"])
+        text = subprocess.run([cli.KILN, "doctor"], env=self.environment, stdout=subprocess.PIPE)
+        self.assertRegex(text.stdout.decode(),
+                         "upgrade +NVRTC 13.0 has 1 of the 2 programs of older drivers\n")
+
+    def test_two_builds_of_one_version(self):
+        now = int(time.time())
+        for build, created, programs in (("1", now - 9, "ab"), ("2", now, "b")):
+            for program in programs:
+                self.make_entry("put", "nvrtc.library=" + build, f"source={program}",
+                                device="NVRTC 13.0 sm_80", created=created)
+        self.assertEqual(self.kiln_json("report")["upgrades"],
+                         [{"driver": "NVRTC 13.0", "programs": 2, "ready": 1}])
 
     def test_sums(self):
         day = 86400

@@ -9,6 +9,7 @@
 
 #include <kiln/store.h>
 
+#include "../capture/replay_request.h"
 #include "../command/location.h"
 #include "../replay/warmth.h"
 #include "../store/tiers.h"
@@ -129,6 +130,17 @@ static void ask(kiln_store *store, unsigned number)
     kiln_key_builder_free(&builder);
 }
 
+static int find_replay(void *user, kiln_item *item)
+{
+    bool *has_found = user;
+    kiln_entry *request = NULL;
+    if (kiln_item_read(item, &request) == KILN_OK) {
+        *has_found = replay_request_is(request);
+        kiln_entry_release(&request);
+    }
+    return *has_found;
+}
+
 /* Reports how warm the cache is for drivers that have replaced others. Reads only the first store
  * of a chain, which is the one of this machine. */
 static void report_warmth(examination *doctor, const kiln_store_params *params)
@@ -143,6 +155,8 @@ static void report_warmth(examination *doctor, const kiln_store_params *params)
         kiln_store_open(first, &reading, &store, NULL);
     }
     json_t *drivers = warmth_read(store);
+    bool is_waiting = false;
+    kiln_store_each_request(store, find_replay, &is_waiting);
     kiln_store_close(&store);
     for (size_t i = 0; i < json_array_size(drivers); i++) {
         const json_t *driver = json_array_get(drivers, i);
@@ -151,13 +165,16 @@ static void report_warmth(examination *doctor, const kiln_store_params *params)
         if (ready < programs) {
             doctor_note(doctor,
                         "%s: of the %lld %s that older drivers have built, %lld %s there for this "
-                        "one; kiln replay builds the others",
+                        "one; %s",
                         json_string_value(json_object_get(driver, "driver")), programs,
                         noun_of((uint64_t)programs, "program", "programs"), ready,
-                        noun_of((uint64_t)ready, "is", "are"));
+                        noun_of((uint64_t)ready, "is", "are"),
+                        is_waiting ? "the helper repeats the others in the background"
+                                   : "kiln replay repeats the others, or says why it can't");
         }
     }
     json_add(doctor->report, "upgrades", drivers);
+    json_add(doctor->report, "replay_waits", json_boolean(is_waiting));
 }
 
 /* Returns the state of the directory. */

@@ -108,6 +108,20 @@ static void add_directory(struct table *table, const json_t *report)
     table_add_fact(table, "signing", is_true(report, "authenticated") ? "on" : "off");
 }
 
+static void add_upgrades(struct table *table, const json_t *drivers)
+{
+    size_t i;
+    json_t *driver;
+    json_array_foreach(drivers, i, driver)
+    {
+        const json_int_t programs = json_integer_value(json_object_get(driver, "programs"));
+        add_row(table, "upgrade",
+                text_of("%s has %lld of the %lld %s of older drivers", member(driver, "driver"),
+                        json_integer_value(json_object_get(driver, "ready")), programs,
+                        noun_of((uint64_t)programs, "program", "programs")));
+    }
+}
+
 static void add_tiers(struct table *table, const json_t *tiers)
 {
     size_t i;
@@ -191,6 +205,7 @@ void doctor_print(const json_t *report)
     add_platforms(table, json_object_get(report, "platforms"));
     add_directory(table, report);
     add_tiers(table, json_object_get(report, "tiers"));
+    add_upgrades(table, json_object_get(report, "upgrades"));
     add_folders(table, json_object_get(report, "folders"));
     add_python(table, json_object_get(report, "python"));
     add_variables(table, "variable", writable(report, "variables"));

@@ -14,6 +14,7 @@
 
 typedef struct built_program {
     char *driver;         /* with its version */
+    kiln_digest library;  /* of what identifies NVRTC; equal for all drivers of OpenCL */
     size_t family_length; /* of the beginning of @driver that names no version */
     kiln_digest inputs;
     int64_t created_s;
@@ -41,6 +42,25 @@ static char *driver_in(const char *device, size_t *ret_family_length)
     return must(strdup(device));
 }
 
+/* Two builds of NVRTC may have the same version. */
+static kiln_digest library_in(const kiln_key *key)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *parts = NULL;
+    kiln_key_part part;
+    must_succeed(kiln_key_builder_new(&builder));
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (strncmp(part.name, "nvrtc.", strlen("nvrtc.")) == 0 && part.bytes != NULL) {
+            must_succeed(kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size));
+        }
+    }
+    must_succeed(kiln_key_builder_finish(builder, &parts));
+    kiln_key_builder_free(&builder);
+    const kiln_digest digest = kiln_key_digest(parts);
+    kiln_key_release(&parts);
+    return digest;
+}
+
 static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
     (void)digest;
@@ -57,6 +77,7 @@ static int visit(void *user, kiln_item *item, const kiln_item_info *info, const 
         return 0;
     }
     found.inputs = work_list_inputs_of(kiln_entry_key(entry), NULL);
+    found.library = library_in(kiln_entry_key(entry));
     kiln_entry_release(&entry);
     list->items = array_grown(list->items, list->count, &list->capacity, sizeof *list->items);
     list->items[list->count++] = found;
@@ -80,13 +101,20 @@ static int by_family_and_inputs(const void *left, const void *right)
     return order != 0 ? order : memcmp(&a->inputs, &b->inputs, sizeof a->inputs);
 }
 
-static const char *newest_driver(const built_program *items, size_t count)
+/* Returns a program of the newest driver. */
+static const built_program *newest_of(const built_program *items, size_t count)
 {
-    size_t newest = 0;
+    const built_program *newest = items;
     for (size_t i = 1; i < count; i++) {
-        newest = items[i].created_s > items[newest].created_s ? i : newest;
+        newest = items[i].created_s > newest->created_s ? &items[i] : newest;
     }
-    return items[newest].driver;
+    return newest;
+}
+
+static bool has_same_driver(const built_program *a, const built_program *b)
+{
+    return strcmp(a->driver, b->driver) == 0 &&
+           memcmp(&a->library, &b->library, sizeof a->library) == 0;
 }
 
 /* Receives the programs of the drivers of one family, sorted by their inputs. */
@@ -117,13 +145,13 @@ static void each_family(kiln_store *store, family_step *step, void *user)
 static void add_family(void *user, const built_program *items, size_t count)
 {
     json_t *array = user;
-    const char *newest = newest_driver(items, count);
+    const built_program *newest = newest_of(items, count);
     uint64_t programs = 0, ready = 0;
     for (size_t i = 0; i < count;) {
         const size_t first = i;
         bool has_newest = false, has_older = false;
         for (; i < count && by_family_and_inputs(&items[first], &items[i]) == 0; i++) {
-            const bool is_newest = strcmp(items[i].driver, newest) == 0;
+            const bool is_newest = has_same_driver(&items[i], newest);
             has_newest |= is_newest;
             has_older |= !is_newest;
         }
@@ -132,7 +160,7 @@ static void add_family(void *user, const built_program *items, size_t count)
     }
     if (programs > 0) {
         json_t *object = must(json_object());
-        json_add(object, "driver", json_text_or_null(newest));
+        json_add(object, "driver", json_text_or_null(newest->driver));
         json_add(object, "programs", json_number(programs));
         json_add(object, "ready", json_number(ready));
         json_push(array, object);
@@ -161,9 +189,9 @@ static int by_digest(const void *a, const void *b)
 static void add_ready(void *user, const built_program *items, size_t count)
 {
     digest_list *ready = user;
-    const char *newest = newest_driver(items, count);
+    const built_program *newest = newest_of(items, count);
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(items[i].driver, newest) == 0) {
+        if (has_same_driver(&items[i], newest)) {
             ready->items =
                 array_grown(ready->items, ready->count, &ready->capacity, sizeof *ready->items);
             ready->items[ready->count++] = items[i].inputs;
