@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -239,7 +240,7 @@ static void look_at_working_directory(void)
     }
 }
 
-/* Writes what this process may do with a file, a folder and the network. */
+/* Writes what this process may do with a file, a folder, the network and a core file. */
 static void look_around(const char *path, FILE *log)
 {
     const struct sockaddr_in nobody = {
@@ -251,6 +252,9 @@ static void look_around(const char *path, FILE *log)
     connect(in, (const struct sockaddr *)&nobody, sizeof nobody);
     fprintf(log, "network: %s\n", errno == ECONNREFUSED ? "yes" : "no");
     fprintf(log, "file: %s\nfolder: %s\n", file >= 0 ? "yes" : "no", made >= 0 ? "yes" : "no");
+    struct rlimit core = {0};
+    getrlimit(RLIMIT_CORE, &core);
+    fprintf(log, "core file: %s\n", core.rlim_cur > 0 ? "yes" : "no");
 }
 
 /* Executes the commands that only compilations for this architecture obey. Returns whether the

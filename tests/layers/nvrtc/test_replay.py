@@ -35,6 +35,11 @@ def limit_processor_time():
     resource.setrlimit(resource.RLIMIT_CPU, (1, 60))
 
 
+def allow_core_files():
+    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+
+
 def forbid_namespaces():
     """Makes unshare fail in this process and its children: a filter for seccomp."""
     load_number, jump_if_equal, give = 0x20, 0x15, 0x06
@@ -440,9 +445,11 @@ class Sandbox(ReplayCase):
         for path, is_readable in (secret, "no"), (outside, "yes"):
             self.cache = self.environment["KILN_DIR"] = path + ".cache"
             self.compile(f"LOOK_AROUND {path}\n" + SOURCE)
-            entry = self.replay_one("--nvrtc", ARGUMENTS.stand_in, "--arch", "90", expect=1)
+            entry = self.replay_one("--nvrtc", ARGUMENTS.stand_in, "--arch", "90", expect=1,
+                                    preexec_fn=allow_core_files)
             self.assertEqual(entry["result"], "failed", entry)
             self.assertIn(f"network: no\nfile: {is_readable}\n", entry["log"])
+            self.assertIn("core file: no\n", entry["log"])
             self.assertFalse(os.path.exists(os.path.join(os.path.dirname(path), "made")))
 
 

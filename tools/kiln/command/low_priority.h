@@ -4,5 +4,6 @@
  */
 #pragma once
 
-/* Gives this process and its children the lowest priority for processors and disks. */
+/* Gives this process and its children the lowest priority for processors and disks. They leave no
+ * core files, which nobody would look for. */
 void low_priority_set(void);
