@@ -191,7 +191,7 @@ static void expect_in_a_pause(void)
 static void pause_and_end_start_one_helper(void **state)
 {
     (void)state;
-    for (int i = 1; i <= 20; i++) {
+    for (int i = 1; i <= 5; i++) {
         run_program(expect_in_a_pause);
         assert_int_equal(starts(), i);
     }
