@@ -115,8 +115,7 @@ typedef struct kilni_connector {
     /* Limits all later calls of this thread, on any server, as kilni_call_limit_set
      * (store/call_limit.h) describes. A call that reaches the limit returns KILN_E_IO. A lease that
      * is released then stays on the server until it expires. Libkiln calls this function before
-     * each call that waits for a server. NULL: no call waits for a server, and there are no leases.
-     */
+     * each call. */
     void (*limit_calls)(const _Atomic uint64_t *end_ns);
 
     /* Gets a value. Returns KILN_OK; KILN_MISS; KILN_E_TOO_LARGE: the value is larger than

@@ -62,9 +62,7 @@ static uint64_t deadline_after(uint64_t duration_ns)
  */
 static uint64_t begin_call(const remote_store *self, uint64_t duration_ns)
 {
-    if (self->connector->limit_calls) {
-        self->connector->limit_calls(kilni_call_limit_get());
-    }
+    self->connector->limit_calls(kilni_call_limit_get());
     return deadline_after(duration_ns);
 }
 
