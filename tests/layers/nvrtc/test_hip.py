@@ -224,7 +224,8 @@ class Hip(Scene):
             self.assertEqual(lines, sorted(plain.decode().splitlines() * 4))
             self.assertEqual([outcome for outcome, *_ in self.about].count("built"), builds)
         self.run_hip(KERNEL, "-DN=3", ARCH, "differing=4")
-        self.assertIn(OTHER_THREAD, str(self.about))
+        # comgr saves and restores signal handlers. If several threads do, it looks like a signal.
+        self.assertRegex(str(self.about), OTHER_THREAD + "|a signal arrived")
         for number in range(4):
             words = compiled(KERNEL, "-DN=3", f"-DNUMBER={number}")
             self.assertEqual(self.run_hip(*words), self.run_hip(*words, kiln=False))
