@@ -6,9 +6,7 @@
  */
 #include "support/store_scene.h"
 
-#include <dlfcn.h>
 #include <glob.h>
-#include <netdb.h>
 #include <stdatomic.h>
 
 #include "os/os.h"
@@ -17,6 +15,7 @@
 #include "store/remote/state_path.h"
 #include "support/child.h"
 #include "support/redis_server.h"
+#include "support/system_names.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 #define SLOW_NAME "slow.kiln.example"
@@ -316,21 +315,14 @@ static void test_short_processes_recover(void **state)
 
 /* ---- names ---- */
 
-typedef int getaddrinfo_fn(const char *name, const char *service, const struct addrinfo *hints,
-                           struct addrinfo **ret_found);
-
 /* Replaces the system's function: the name server does not answer for a minute. */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret_found)
 {
-    union {
-        void *symbol;
-        getaddrinfo_fn *call;
-    } system = {.symbol = dlsym(RTLD_NEXT, "getaddrinfo")};
     if (name && strcmp(name, SLOW_NAME) == 0 && !(hints->ai_flags & AI_NUMERICHOST)) {
         sleep(60);
     }
-    return system.call(name, service, hints, ret_found);
+    return system_getaddrinfo(name, service, hints, ret_found);
 }
 
 static void ask_by_name(void)

@@ -5,14 +5,13 @@
  */
 #include "support/server_conformance.h"
 
-#include <dlfcn.h>
 #include <glob.h>
-#include <netdb.h>
 
 #include "store/redis/slots.h"
 #include "support/certificates.h"
 #include "support/fault_proxy.h"
 #include "support/redis_cluster.h"
+#include "support/system_names.h"
 
 #define KEYS 30u
 
@@ -395,19 +394,12 @@ static void test_tls(void **state)
 
 #define NAMES ".kiln.test" /* the end of the names that the nodes announce */
 
-typedef int getaddrinfo_fn(const char *name, const char *service, const struct addrinfo *hints,
-                           struct addrinfo **ret_found);
-
 /* Replaces the system's function, which does not know the names of the nodes. */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret_found)
 {
-    union {
-        void *symbol;
-        getaddrinfo_fn *call;
-    } system = {.symbol = dlsym(RTLD_NEXT, "getaddrinfo")};
     const bool is_node = name && strstr(name, NAMES) && !(hints->ai_flags & AI_NUMERICHOST);
-    return system.call(is_node ? "127.0.0.1" : name, service, hints, ret_found);
+    return system_getaddrinfo(is_node ? "127.0.0.1" : name, service, hints, ret_found);
 }
 
 /* Makes a node announce a name, and gives it a certificate that names only @named. */

@@ -8,8 +8,6 @@
 #include "support/store_scene.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -22,6 +20,7 @@
 #include "store/redis/slots.h"
 #include "store/remote/loader.h"
 #include "store/remote/state_path.h"
+#include "support/system_names.h"
 
 #define NODES 1000u
 #define NODES_USED 128u /* docs/internals/fleet.md */
@@ -215,24 +214,17 @@ static void answer_names(void)
     pthread_mutex_unlock(&names_lock);
 }
 
-typedef int getaddrinfo_fn(const char *name, const char *service, const struct addrinfo *hints,
-                           struct addrinfo **ret_found);
-
 /* Replaces the system's function, which knows none of the names. */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret_found)
 {
-    union {
-        void *symbol;
-        getaddrinfo_fn *call;
-    } system = {.symbol = dlsym(RTLD_NEXT, "getaddrinfo")};
     const bool is_lookup = name && !(hints->ai_flags & AI_NUMERICHOST);
     if (is_lookup && strstr(name, SLOW_NAMES)) {
         wait_for_answer();
         return EAI_AGAIN;
     }
     const bool is_known = is_lookup && strcmp(name, KNOWN_NAME) == 0;
-    return system.call(is_known ? "127.0.0.1" : name, service, hints, ret_found);
+    return system_getaddrinfo(is_known ? "127.0.0.1" : name, service, hints, ret_found);
 }
 
 static kiln_store *asked;

@@ -8,8 +8,6 @@
  */
 #include "support/store_scene.h"
 
-#include <dlfcn.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -17,6 +15,7 @@
 #include "os/clock.h"
 #include "support/fault_proxy.h"
 #include "support/fleet_scene.h"
+#include "support/system_names.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define MACHINES 4u
@@ -59,23 +58,16 @@ static uint32_t host_of_proxy(unsigned number)
     return INADDR_LOOPBACK + 1 + number;
 }
 
-typedef int getaddrinfo_fn(const char *name, const char *service, const struct addrinfo *hints,
-                           struct addrinfo **ret_found);
-
 /* Replaces the system's function, so that the names of a cluster's nodes are proxies, which differ
  * between machines. */
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **ret_found)
 {
-    union {
-        void *symbol;
-        getaddrinfo_fn *call;
-    } system = {.symbol = dlsym(RTLD_NEXT, "getaddrinfo")};
     const bool is_node = name && strstr(name, FLEET_NAMES) && !(hints->ai_flags & AI_NUMERICHOST);
     char text[INET_ADDRSTRLEN];
     const struct in_addr address = {htonl(host_of_proxy(own_machine > 0))};
     inet_ntop(AF_INET, &address, text, sizeof text);
-    return system.call(is_node ? text : name, service, hints, ret_found);
+    return system_getaddrinfo(is_node ? text : name, service, hints, ret_found);
 }
 
 static pid_t start(unsigned program, unsigned machine)
