@@ -48,12 +48,12 @@ static bool may_go_on(const kilni_janitor *j)
            (j->steps < LEAST_STEPS || j->until_ns == UINT64_MAX || kilni_clock_ns() < j->until_ns);
 }
 
-static kilni_dir_ranking ranking_of(const kilni_dir_job *job)
+static kilni_ranking ranking_of(const kilni_dir_job *job)
 {
-    return (kilni_dir_ranking){.policy = (uint32_t)job->policy,
-                               .now_s = (int64_t)job->now_s,
-                               .resolution_s = job->resolution_s,
-                               .max_age_s = job->max_age_s};
+    return (kilni_ranking){.policy = (uint32_t)job->policy,
+                           .now_s = (int64_t)job->now_s,
+                           .resolution_s = job->resolution_s,
+                           .max_age_s = job->max_age_s};
 }
 
 /* ---- the records of a shard in a summary ---- */
@@ -141,8 +141,8 @@ static kilni_dir_record describe(uint64_t shard, const kilni_dir_found *found)
     return (kilni_dir_record){
         .shard = shard,
         .inode = found->stat.st_ino,
-        .used_ns = used_s * NS_PER_S + used.tv_nsec,
-        .disk_bytes = kilni_dir_disk_bytes(&found->stat),
+        .facts.used_ns = used_s * NS_PER_S + used.tv_nsec,
+        .facts.bytes = kilni_dir_disk_bytes(&found->stat),
     };
 }
 
@@ -153,8 +153,10 @@ static const kilni_dir_record *recall(const kilni_janitor *j, const kilni_dir_re
         j->known.count == 0
             ? NULL
             : bsearch(now, j->known.items, j->known.count, sizeof *j->known.items, compare_inodes);
-    return known && known->used_ns == now->used_ns && known->disk_bytes == now->disk_bytes ? known
-                                                                                           : NULL;
+    return known && known->facts.used_ns == now->facts.used_ns &&
+                   known->facts.bytes == now->facts.bytes
+               ? known
+               : NULL;
 }
 
 /* ---- survey ---- */
@@ -207,19 +209,20 @@ static void read_head(const kilni_janitor *j, const kilni_dir_found *found,
         kilni_os()->close(file);
     }
     if (status == KILN_OK) {
-        record->created_s = head.created_s;
-        record->build_ns = head.build_ns < KILNI_DIR_STAYS ? head.build_ns : KILNI_DIR_STAYS - 1;
+        record->facts.created_s = head.created_s;
+        record->facts.build_ns =
+            head.build_ns < KILNI_DIR_STAYS ? head.build_ns : KILNI_DIR_STAYS - 1;
     } else if (stays(j, status)) {
-        record->build_ns = KILNI_DIR_STAYS;
+        record->facts.build_ns = KILNI_DIR_STAYS;
     }
 }
 
 static void complete(kilni_janitor *j, const kilni_dir_found *found, kilni_dir_record *record)
 {
     const kilni_dir_record *known = recall(j, record);
-    if (known && known->build_ns != KILNI_DIR_STAYS) {
-        record->created_s = known->created_s;
-        record->build_ns = known->build_ns;
+    if (known && known->facts.build_ns != KILNI_DIR_STAYS) {
+        record->facts.created_s = known->facts.created_s;
+        record->facts.build_ns = known->facts.build_ns;
     } else {
         read_head(j, found, record);
     }
@@ -227,22 +230,22 @@ static void complete(kilni_janitor *j, const kilni_dir_found *found, kilni_dir_r
 
 static void count_candidate(kilni_dir_job *job, const kilni_dir_record *record)
 {
-    const kilni_dir_ranking ranking = ranking_of(job);
-    const uint64_t recency = kilni_dir_recency(&ranking, record);
-    job->candidate_bytes += record->disk_bytes;
+    const kilni_ranking ranking = ranking_of(job);
+    const uint64_t recency = kilni_rank_recency(&ranking, &record->facts);
+    job->candidate_bytes += record->facts.bytes;
     if (recency > job->newest_recency) {
         job->newest_recency = recency;
         job->newest_inode = record->inode;
-        job->newest_bytes = record->disk_bytes;
+        job->newest_bytes = record->facts.bytes;
     }
 }
 
 static void note(kilni_janitor *j, const kilni_dir_record *record)
 {
-    const kilni_dir_ranking ranking = ranking_of(&j->job);
-    const bool stays = record->build_ns == KILNI_DIR_STAYS;
-    if (!stays && kilni_dir_has_expired(&ranking, record)) {
-        j->job.expired_bytes += record->disk_bytes;
+    const kilni_ranking ranking = ranking_of(&j->job);
+    const bool stays = record->facts.build_ns == KILNI_DIR_STAYS;
+    if (!stays && kilni_rank_has_expired(&ranking, &record->facts)) {
+        j->job.expired_bytes += record->facts.bytes;
     } else if (!stays) {
         count_candidate(&j->job, record);
     }
@@ -376,18 +379,18 @@ static void survey(kilni_janitor *j)
 
 /* ---- rank: this phase finds one digit after another, and reads the summary once per digit ---- */
 
-static bool is_newest(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
+static bool is_newest(const kilni_dir_job *job, const kilni_ranking *ranking,
                       const kilni_dir_record *record)
 {
     return job->newest_recency > 0 && record->inode == job->newest_inode &&
-           kilni_dir_recency(ranking, record) == job->newest_recency;
+           kilni_rank_recency(ranking, &record->facts) == job->newest_recency;
 }
 
-static bool is_candidate(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
+static bool is_candidate(const kilni_dir_job *job, const kilni_ranking *ranking,
                          const kilni_dir_record *record)
 {
-    return record->build_ns != KILNI_DIR_STAYS && !kilni_dir_has_expired(ranking, record) &&
-           !is_newest(job, ranking, record);
+    return record->facts.build_ns != KILNI_DIR_STAYS &&
+           !kilni_rank_has_expired(ranking, &record->facts) && !is_newest(job, ranking, record);
 }
 
 static bool has_known_digits(const kilni_dir_job *job, uint64_t rank)
@@ -398,13 +401,13 @@ static bool has_known_digits(const kilni_dir_job *job, uint64_t rank)
 static void count_by_digit(kilni_janitor *j)
 {
     kilni_dir_job *job = &j->job;
-    const kilni_dir_ranking ranking = ranking_of(job);
+    const kilni_ranking ranking = ranking_of(job);
     const unsigned shift = 64 - DIGIT_BITS * ((unsigned)job->digits + 1);
     for (size_t i = 0; i < j->segment.count; i++) {
         const kilni_dir_record *record = &j->segment.items[i];
-        const uint64_t rank = kilni_dir_rank(&ranking, record);
+        const uint64_t rank = kilni_rank(&ranking, &record->facts);
         if (is_candidate(job, &ranking, record) && has_known_digits(job, rank)) {
-            job->by_digit[rank >> shift & (KILNI_DIR_DIGIT_VALUES - 1)] += record->disk_bytes;
+            job->by_digit[rank >> shift & (KILNI_DIR_DIGIT_VALUES - 1)] += record->facts.bytes;
         }
     }
     j->steps += 1 + (unsigned)j->segment.count / RECORDS_OF_A_STEP;
@@ -442,14 +445,14 @@ static void rank(kilni_janitor *j)
 
 static bool is_victim(const kilni_dir_job *job, const kilni_dir_record *record)
 {
-    const kilni_dir_ranking ranking = ranking_of(job);
-    if (record->build_ns == KILNI_DIR_STAYS) {
+    const kilni_ranking ranking = ranking_of(job);
+    if (record->facts.build_ns == KILNI_DIR_STAYS) {
         return false;
     }
-    if (kilni_dir_has_expired(&ranking, record)) {
+    if (kilni_rank_has_expired(&ranking, &record->facts)) {
         return true;
     }
-    const uint64_t rank = kilni_dir_rank(&ranking, record);
+    const uint64_t rank = kilni_rank(&ranking, &record->facts);
     return is_candidate(job, &ranking, record) &&
            (rank < job->rank || (rank == job->rank && job->tied_bytes > 0));
 }
@@ -467,16 +470,17 @@ static bool has_victims(const kilni_janitor *j)
 static void count_victim(kilni_janitor *j, const kilni_dir_record *victim)
 {
     kilni_dir_job *job = &j->job;
-    const kilni_dir_ranking ranking = ranking_of(job);
+    const kilni_ranking ranking = ranking_of(job);
     const bool is_entry = kilni_dir_has_entries((unsigned)victim->shard);
     job->removed += is_entry;
-    job->removed_bytes += victim->disk_bytes;
+    job->removed_bytes += victim->facts.bytes;
     job->entries -= is_entry;
-    job->bytes -= victim->disk_bytes;
+    job->bytes -= victim->facts.bytes;
     j->gone_entries += is_entry;
-    j->gone_bytes += victim->disk_bytes;
-    if (!kilni_dir_has_expired(&ranking, victim) && kilni_dir_rank(&ranking, victim) == job->rank) {
-        const uint64_t bytes = victim->disk_bytes;
+    j->gone_bytes += victim->facts.bytes;
+    if (!kilni_rank_has_expired(&ranking, &victim->facts) &&
+        kilni_rank(&ranking, &victim->facts) == job->rank) {
+        const uint64_t bytes = victim->facts.bytes;
         job->tied_bytes -= bytes < job->tied_bytes ? bytes : job->tied_bytes;
     }
 }

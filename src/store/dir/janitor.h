@@ -12,7 +12,6 @@
 
 #include "store/dir/dir.h"
 #include "store/dir/job.h"
-#include "store/dir/rank.h"
 #include "store/dir/summary.h"
 
 typedef struct kilni_janitor {

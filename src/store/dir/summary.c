@@ -65,10 +65,10 @@ static void encode(const kilni_dir_records *records, unsigned char *bytes)
         const kilni_dir_record *record = &records->items[i];
         kilni_write_u64(&writer, record->shard);
         kilni_write_u64(&writer, record->inode);
-        kilni_write_u64(&writer, (uint64_t)record->used_ns);
-        kilni_write_u64(&writer, record->disk_bytes);
-        kilni_write_u64(&writer, (uint64_t)record->created_s);
-        kilni_write_u64(&writer, record->build_ns);
+        kilni_write_u64(&writer, (uint64_t)record->facts.used_ns);
+        kilni_write_u64(&writer, record->facts.bytes);
+        kilni_write_u64(&writer, (uint64_t)record->facts.created_s);
+        kilni_write_u64(&writer, record->facts.build_ns);
     }
     kilni_write_u64(&writer, kilni_checksum(bytes, size - CHECKSUM_SIZE));
 }
@@ -139,10 +139,10 @@ static bool decode(const unsigned char *bytes, size_t count, kilni_dir_records *
         kilni_dir_record record;
         record.shard = kilni_read_u64(&reader);
         record.inode = kilni_read_u64(&reader);
-        record.used_ns = (int64_t)kilni_read_u64(&reader);
-        record.disk_bytes = kilni_read_u64(&reader);
-        record.created_s = (int64_t)kilni_read_u64(&reader);
-        record.build_ns = kilni_read_u64(&reader);
+        record.facts.used_ns = (int64_t)kilni_read_u64(&reader);
+        record.facts.bytes = kilni_read_u64(&reader);
+        record.facts.created_s = (int64_t)kilni_read_u64(&reader);
+        record.facts.build_ns = kilni_read_u64(&reader);
         if (!kilni_dir_records_add(records, &record)) {
             return false;
         }

@@ -13,12 +13,12 @@
 
 #include <kiln/status.h>
 
+#include "store/rank.h"
+
 typedef struct kilni_dir_record {
     uint64_t shard, inode;
-    int64_t used_ns; /* the file's mtime, Unix nanoseconds */
-    uint64_t disk_bytes;
-    int64_t created_s;
-    uint64_t build_ns; /* KILNI_DIR_STAYS: never removed */
+    /* used_ns is the file's mtime. If build_ns is KILNI_DIR_STAYS, the entry is never removed. */
+    kilni_rank_facts facts;
 } kilni_dir_record;
 
 /* The value of build_ns for an entry that must not be removed because it has a newer format or
