@@ -23,12 +23,15 @@ static void require(int holds)
     }
 }
 
-static void check_key(void *user, const char *key, size_t size)
+static void check_key(void *user, const kilni_s3_key *key)
 {
     visited *keys = user;
-    require(key >= keys->at && size <= (size_t)(keys->end - key));
-    require(!memchr(key, '&', size) && !memchr(key, '<', size));
-    keys->at = key + size;
+    const char *text = key->text;
+    const size_t size = key->text_size;
+    require(text >= keys->at && size <= (size_t)(keys->end - text));
+    require(!memchr(text, '&', size) && !memchr(text, '<', size));
+    require(key->put_s > 0 || key->size == 0);
+    keys->at = text + size;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

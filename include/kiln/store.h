@@ -287,15 +287,19 @@ typedef struct kiln_trim_params {
 /* Removes entries that are too old. Then removes entries in the order of the store's policy until
  * the store is small enough; if the policy evicts nothing, the least recently used entries go
  * first. Also removes files that dead writers left behind. Only one process trims at a time. In a
- * chain, each store that is written to is trimmed separately, to at most its own size. A dry run
- * also works on a read-only store and does not wait for other processes. Their changes can make its
- * report inexact.
+ * chain, each store that is written to is trimmed separately, to at most its own size, except
+ * servers. A dry run also works on a read-only store and does not wait for other processes. Their
+ * changes can make its report inexact.
+ *
+ * A Redis server or a bucket of S3 that was opened by itself is trimmed, too: docs/trimming.md says
+ * in which order. Nothing is removed before all entries have been judged, and an entry that was
+ * replaced meanwhile stays. If the call fails, repeating it continues the work.
  *
  * @params      read during the call
  * @ret_report  [in, out] the caller sets its struct_size; may be NULL
  * Returns KILN_OK; KILN_BUSY: another process is trimming; KILN_E_INVALID; KILN_E_UNSUPPORTED:
- * unknown flags or parameters, or a kind of store that is not trimmed; KILN_E_READONLY;
- * KILN_E_DENIED: as for kiln_store_each; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: until
+ * unknown flags or parameters, KILN_TRIM_NEWER for a server, or a kind of store that is not trimmed;
+ * KILN_E_READONLY; KILN_E_DENIED: as for kiln_store_each, or a server refuses this user; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: until
  * the trim is done. */
 KILN_API kiln_status kiln_store_trim(kiln_store *store, const kiln_trim_params *params,
                                      kiln_trim_report *ret_report);

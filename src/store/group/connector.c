@@ -326,7 +326,8 @@ static kiln_status list_page(DIR *names, const char *prefix, char *cursor,
         }
         snprintf(cursor, KILNI_REMOTE_CURSOR_SIZE, "%ld", (long)next->d_off);
         if (strncmp(next->d_name, prefix, strlen(prefix)) == 0) {
-            visit(user, next->d_name, strlen(next->d_name));
+            visit(user,
+                  &(kilni_remote_listed){.name = next->d_name, .name_size = strlen(next->d_name)});
         }
     }
     return KILN_OK;

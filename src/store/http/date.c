@@ -5,19 +5,20 @@
 
 #define S_PER_DAY 86400u
 
-/* The form of a date: '0' stands for a digit, 'A' for a letter. */
+/* The forms of a date: '0' stands for a digit, 'A' for a letter. */
 static const char form[] = "AAA, 00 AAA 0000 00:00:00 GMT";
+static const char iso_form[] = "0000-00-00T00:00:00";
 
 static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 
-static bool has_form(const char *text)
+static bool has_form(const char *text, const char *wanted)
 {
-    for (size_t i = 0; i < sizeof form - 1; i++) {
+    for (size_t i = 0; wanted[i] != '\0'; i++) {
         const char c = text[i];
         const bool is_letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        const bool fits = form[i] == '0'   ? c >= '0' && c <= '9'
-                          : form[i] == 'A' ? is_letter
-                                           : c == form[i];
+        const bool fits = wanted[i] == '0'   ? c >= '0' && c <= '9'
+                          : wanted[i] == 'A' ? is_letter
+                                             : c == wanted[i];
         if (!fits) {
             return false;
         }
@@ -66,19 +67,31 @@ static uint64_t days_before(unsigned month, unsigned year)
     return days;
 }
 
-bool kilni_http_date_read(const char *text, size_t size, uint64_t *ret_time_s)
+/* @time  points to "HH:MM:SS" */
+static bool read_time(unsigned year, unsigned month, unsigned day, const char *time,
+                      uint64_t *ret_time_s)
 {
-    if (size != sizeof form - 1 || !has_form(text)) {
-        return false;
-    }
-    const unsigned day = number_at(text + 5, 2), month = month_at(text + 8);
-    const unsigned year = number_at(text + 12, 4), hour = number_at(text + 17, 2);
-    const unsigned minute = number_at(text + 20, 2), second = number_at(text + 23, 2);
-    if (month == 12 || year < 1970 || day == 0 || day > days_of(month, year) || hour > 23 ||
+    const unsigned hour = number_at(time, 2), minute = number_at(time + 3, 2);
+    const unsigned second = number_at(time + 6, 2);
+    if (month >= 12 || year < 1970 || day == 0 || day > days_of(month, year) || hour > 23 ||
         minute > 59 || second > 60) {
         return false;
     }
     *ret_time_s =
         (days_before(month, year) + day - 1) * S_PER_DAY + hour * 3600u + minute * 60u + second;
     return true;
+}
+
+bool kilni_http_date_read(const char *text, size_t size, uint64_t *ret_time_s)
+{
+    return size == sizeof form - 1 && has_form(text, form) &&
+           read_time(number_at(text + 12, 4), month_at(text + 8), number_at(text + 5, 2), text + 17,
+                     ret_time_s);
+}
+
+bool kilni_http_date_read_iso(const char *text, size_t size, uint64_t *ret_time_s)
+{
+    return size >= sizeof iso_form && text[size - 1] == 'Z' && has_form(text, iso_form) &&
+           read_time(number_at(text, 4), number_at(text + 5, 2) - 1, number_at(text + 8, 2),
+                     text + 11, ret_time_s);
 }

@@ -194,7 +194,9 @@ kiln_status kilni_http_get_head(kilni_remote *remote, const char *name, size_t s
     return status;
 }
 
-kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns)
+/* Asks for the head of the answer to a get of a file. */
+static kiln_status ask_about(kilni_remote *remote, const char *name, uint64_t deadline_ns,
+                             kilni_http_head *ret_head)
 {
     kilni_http_request *request;
     const kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
@@ -206,8 +208,17 @@ kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t
         status =
             request->head.status == 200 ? KILN_E_IO : kilni_http_status_of(remote, &request->head);
     }
+    if (status == KILN_OK) {
+        *ret_head = request->head;
+    }
     release(request);
     return status;
+}
+
+kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns)
+{
+    kilni_http_head head;
+    return ask_about(remote, name, deadline_ns, &head);
 }
 
 kiln_status kilni_http_get_text(kilni_remote *remote, const char *path, const char *query,
@@ -297,14 +308,41 @@ kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *d
     return status == KILN_MISS ? KILN_E_IO : status; /* the folder does not exist */
 }
 
+static kiln_status delete_object(kilni_remote *remote, const char *name, uint64_t deadline_ns)
+{
+    const kilni_http_object object = {
+        .lane = KILNI_HTTP_LANE_PUTS, .method = "DELETE", .name = name, .deadline_ns = deadline_ns};
+    return write_object(remote, &object);
+}
+
 /* First asks whether the file exists, because some servers report success even if the file does not
  * exist. */
 kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
-    const kilni_http_object object = {
-        .lane = KILNI_HTTP_LANE_PUTS, .method = "DELETE", .name = name, .deadline_ns = deadline_ns};
     const kiln_status status = kilni_http_contains(remote, name, deadline_ns);
-    return status == KILN_OK ? write_object(remote, &object) : status;
+    return status == KILN_OK ? delete_object(remote, name, deadline_ns) : status;
+}
+
+/* A list has fractions of seconds, and the head of an answer has whole seconds, which some servers
+ * round up. */
+static bool is_still(const kilni_remote_judged *value, const kilni_http_head *head)
+{
+    return head->has_size && head->size == value->size && head->modified_s <= value->put_s + 1;
+}
+
+kiln_status kilni_http_remove_judged(kilni_remote *remote, kilni_remote_judged *values,
+                                     size_t count, uint64_t deadline_ns)
+{
+    for (size_t i = 0; i < count; i++) {
+        kilni_http_head head;
+        values[i].status = ask_about(remote, values[i].name, deadline_ns, &head);
+        if (values[i].status == KILN_OK) {
+            values[i].status = is_still(&values[i], &head)
+                                   ? delete_object(remote, values[i].name, deadline_ns)
+                                   : KILN_MISS;
+        }
+    }
+    return KILN_OK;
 }
 
 /* ---- opening ---- */

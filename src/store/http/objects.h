@@ -51,6 +51,8 @@ kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t
 kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *data, size_t size,
                            uint64_t expire_ms, uint64_t deadline_ns);
 kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns);
+kiln_status kilni_http_remove_judged(kilni_remote *remote, kilni_remote_judged *values,
+                                     size_t count, uint64_t deadline_ns);
 kilni_server_fault kilni_http_fault(const kilni_remote *remote);
 bool kilni_http_is_away(kilni_remote *remote, kilni_server_state *ret_state);
 

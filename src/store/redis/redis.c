@@ -28,7 +28,12 @@ struct kilni_remote {
     /* The largest size of a value; 0: not known, because the server has not been asked yet. Only a
      * hint, so accesses are relaxed. */
     _Atomic uint64_t max_value;
+    /* Whether the server can be asked about values without recording that as a use. Only a hint, so
+     * accesses are relaxed. */
+    _Atomic int quietness;
 };
+
+enum { QUIET_UNTRIED, QUIET_KNOWN, QUIET_UNKNOWN };
 
 #define ARGUMENT(text) ((kilni_resp_argument){text, sizeof(text) - 1})
 
@@ -43,8 +48,14 @@ static const struct failure {
     const char *word; /* the word with which the server's reply begins */
     kiln_status status;
 } failures[] = {
-    {"NOPERM", KILN_E_DENIED}, {"NOAUTH", KILN_E_DENIED}, {"WRONGPASS", KILN_E_DENIED},
-    {"DENIED", KILN_E_DENIED}, {"OOM", KILN_E_FULL},      {"READONLY", KILN_E_READONLY},
+    {"NOPERM", KILN_E_DENIED},
+    {"NOAUTH", KILN_E_DENIED},
+    {"WRONGPASS", KILN_E_DENIED},
+    {"DENIED", KILN_E_DENIED},
+    {"ERR ACL failure", KILN_E_DENIED},            /* of a command in a script */
+    {"ERR The user executing the", KILN_E_DENIED}, /* the same, before Redis 7.2 */
+    {"OOM", KILN_E_FULL},
+    {"READONLY", KILN_E_READONLY},
     {"WRONGTYPE", KILN_MISS}, /* the value does not belong to Kiln */
 };
 
@@ -171,6 +182,26 @@ static kiln_status add_question(kilni_redis_exchange *exchange,
     return status == KILN_OK ? kilni_redis_exchange_add(exchange, range, 4) : status;
 }
 
+/* Adds the commands of a question about a value's use. The size of the head is that of the other
+ * question. Only a server that is quiet is asked when the value was last used, because otherwise
+ * this question would itself be that use. */
+static kiln_status add_question_about_use(kilni_redis_exchange *exchange,
+                                          const kilni_remote_question *question, bool is_quiet)
+{
+    const kilni_resp_argument name = argument_of(question->name);
+    const kilni_resp_argument left[] = {ARGUMENT("PTTL"), name};
+    const kilni_resp_argument idle[] = {ARGUMENT("OBJECT"), ARGUMENT("IDLETIME"), name};
+    const kilni_resp_argument end[] = {ARGUMENT("GETRANGE"), name, ARGUMENT("-8"), ARGUMENT("-1")};
+    kiln_status status = kilni_redis_exchange_add(exchange, left, 2);
+    if (status == KILN_OK && is_quiet) {
+        status = kilni_redis_exchange_add(exchange, idle, 3);
+    }
+    if (status == KILN_OK) {
+        status = kilni_redis_exchange_add(exchange, end, 4);
+    }
+    return status == KILN_OK ? add_question(exchange, question) : status;
+}
+
 static kiln_status status_of_value(const kilni_redis_value *value, kilni_resp_kind kind)
 {
     if (value->kind == KILNI_RESP_ERROR) {
@@ -217,6 +248,29 @@ static void take_answer(kilni_redis_value *values, kilni_remote_question *questi
     } else {
         take_whole(values, question);
     }
+}
+
+/* Takes the replies to a question about a value's use. Returns the number of replies. A server that
+ * evicts the values that are used least often does not know when each was last used. */
+static size_t take_answer_about_use(kilni_redis_value *values, kilni_remote_question *question,
+                                    bool is_quiet)
+{
+    size_t taken = 0;
+    const kilni_redis_value *left = &values[taken++];
+    if (left->kind == KILNI_RESP_INTEGER && left->integer >= 0) {
+        question->left_s = (uint64_t)left->integer / 1000;
+    }
+    const kilni_redis_value *idle = is_quiet ? &values[taken++] : NULL;
+    if (idle && idle->kind == KILNI_RESP_INTEGER && idle->integer >= 0) {
+        question->unused_s = (uint64_t)idle->integer;
+    }
+    const kilni_redis_value *end = &values[taken++];
+    take_head(values + taken, question);
+    if (question->status == KILN_OK && end->kind == KILNI_RESP_BLOB) {
+        memcpy(question->end, end->data,
+               end->size < sizeof question->end ? end->size : sizeof question->end);
+    }
+    return taken + 2;
 }
 
 /* Takes the replies to several requests. The reply to each command must be a single value. Returns
@@ -274,14 +328,29 @@ typedef struct node_part {
 } node_part;
 
 typedef struct node_batch {
+    unsigned lane;
+    uint64_t max_bytes, deadline_ns;
+    bool is_quiet; /* its commands are not recorded as uses */
     node_part *parts;
     size_t part_count;
     size_t *part_of; /* the index of the part that has each question */
 } node_batch;
 
-/* Finds the part for a node. Adds it if there is none. */
-static size_t part_for(kilni_remote *remote, node_batch *batch, unsigned slot, uint64_t max_bytes,
-                       uint64_t deadline_ns)
+static const kilni_resp_argument begin_quiet[] = {ARGUMENT("CLIENT"), ARGUMENT("NO-TOUCH"),
+                                                  ARGUMENT("ON")};
+static const kilni_resp_argument end_quiet[] = {ARGUMENT("CLIENT"), ARGUMENT("NO-TOUCH"),
+                                                ARGUMENT("OFF")};
+
+/* Allocates what a batch needs. Returns KILN_OK; KILN_E_NO_MEMORY. */
+static kiln_status begin_batch(node_batch *batch, size_t count)
+{
+    batch->parts = calloc(count, sizeof *batch->parts);
+    batch->part_of = calloc(count, sizeof *batch->part_of);
+    return batch->parts && batch->part_of ? KILN_OK : KILN_E_NO_MEMORY;
+}
+
+/* Finds the part for the node that has a slot. Adds it if there is none. */
+static size_t part_for(kilni_remote *remote, node_batch *batch, unsigned slot)
 {
     const unsigned node = kilni_redis_client_node_of(remote->client, slot);
     size_t i = 0;
@@ -291,10 +360,15 @@ static size_t part_for(kilni_remote *remote, node_batch *batch, unsigned slot, u
     if (i == batch->part_count) {
         node_part *part = &batch->parts[batch->part_count++];
         part->node = node;
-        part->status = kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS, slot,
-                                                  max_bytes, deadline_ns, &part->exchange);
+        part->status =
+            kilni_redis_client_prepare(remote->client, batch->lane, slot, batch->max_bytes,
+                                       batch->deadline_ns, &part->exchange);
         if (part->status == KILN_OK) {
             part->exchange->has_many_names = true;
+        }
+        if (part->status == KILN_OK && batch->is_quiet) {
+            part->status = kilni_redis_exchange_add(part->exchange, begin_quiet, 3);
+            part->taken = 1;
         }
     }
     return i;
@@ -305,6 +379,9 @@ static void ask_nodes(kilni_remote *remote, node_batch *batch)
 {
     for (size_t i = 0; i < batch->part_count; i++) {
         node_part *part = &batch->parts[i];
+        if (part->status == KILN_OK && batch->is_quiet) {
+            part->status = kilni_redis_exchange_add(part->exchange, end_quiet, 3);
+        }
         if (part->status == KILN_OK) {
             part->status = kilni_redis_client_start(remote->client, part->exchange);
         }
@@ -332,11 +409,13 @@ static bool is_elsewhere(const kilni_redis_value *values, size_t count)
     return false;
 }
 
-/* Takes the answer to one request. If the name is on a different node, asks that node. */
-static void take_part(kilni_remote *remote, node_part *part, kilni_remote_question *question,
-                      uint64_t max_bytes, uint64_t deadline_ns)
+/* Takes the answer to one request. If the name is on a different node, asks that node. A value that
+ * moves to a different node counts as used, since nothing else is known about its use. */
+static void take_part(kilni_remote *remote, const node_batch *batch, node_part *part,
+                      kilni_remote_question *question)
 {
-    const size_t count = count_replies(question);
+    const size_t about_use = question->is_about_use ? 2u + batch->is_quiet : 0;
+    const size_t count = about_use + count_replies(question);
     question->status = part->status;
     if (part->status != KILN_OK) {
         return;
@@ -344,8 +423,12 @@ static void take_part(kilni_remote *remote, node_part *part, kilni_remote_questi
     kilni_redis_value *values = part->exchange->values + part->taken;
     part->taken += count;
     if (is_elsewhere(values, count)) {
-        const kiln_status status = get_together(remote, question, 1, max_bytes, deadline_ns);
+        const kiln_status status =
+            get_together(remote, question, 1, batch->max_bytes, batch->deadline_ns);
         question->status = status == KILN_OK ? question->status : status;
+        question->unused_s = 0;
+    } else if (question->is_about_use) {
+        take_answer_about_use(values, question, batch->is_quiet);
     } else {
         take_answer(values, question);
     }
@@ -362,39 +445,77 @@ static kiln_status finish_batch(node_batch *batch)
     return status;
 }
 
+static void free_batch(node_batch *batch)
+{
+    free(batch->parts);
+    free(batch->part_of);
+}
+
 static kiln_status get_from_nodes(kilni_remote *remote, node_batch *batch,
-                                  kilni_remote_question *questions, size_t count,
-                                  uint64_t max_bytes, uint64_t deadline_ns)
+                                  kilni_remote_question *questions, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        batch->part_of[i] =
-            part_for(remote, batch, slot_of(questions[i].name), max_bytes, deadline_ns);
+        kilni_remote_question *question = &questions[i];
+        batch->part_of[i] = part_for(remote, batch, slot_of(question->name));
         node_part *part = &batch->parts[batch->part_of[i]];
         if (part->status == KILN_OK) {
-            part->status = add_question(part->exchange, &questions[i]);
+            part->status = question->is_about_use
+                               ? add_question_about_use(part->exchange, question, batch->is_quiet)
+                               : add_question(part->exchange, question);
         }
     }
     ask_nodes(remote, batch);
     for (size_t i = 0; i < count; i++) {
-        take_part(remote, &batch->parts[batch->part_of[i]], &questions[i], max_bytes, deadline_ns);
+        take_part(remote, batch, &batch->parts[batch->part_of[i]], &questions[i]);
     }
     return finish_batch(batch);
+}
+
+/* Returns true if the server knows CLIENT NO-TOUCH (Redis 7.2, Valkey), and the user may use it. */
+static bool is_quiet(kilni_remote *remote, const char *name, uint64_t deadline_ns)
+{
+    int quietness = atomic_load_explicit(&remote->quietness, memory_order_relaxed);
+    if (quietness == QUIET_UNTRIED) {
+        kilni_redis_exchange *exchange;
+        const redis_question question = {.lane = KILNI_REDIS_LANE_LOOKUPS,
+                                         .slot = slot_of(name),
+                                         .max_bytes = SMALL_REPLY_BYTES,
+                                         .deadline_ns = deadline_ns,
+                                         .command = end_quiet,
+                                         .count = 3};
+        const kiln_status status = ask(remote, &question, &exchange);
+        if (status == KILN_OK) {
+            const bool is_known =
+                exchange->value_count == 1 && exchange->values[0].kind == KILNI_RESP_TEXT;
+            quietness = is_known ? QUIET_KNOWN : QUIET_UNKNOWN;
+            atomic_store_explicit(&remote->quietness, quietness, memory_order_relaxed);
+        }
+        release(exchange);
+    }
+    return quietness == QUIET_KNOWN;
 }
 
 static kiln_status redis_get_many(kilni_remote *remote, kilni_remote_question *questions,
                                   size_t count, uint64_t max_bytes, uint64_t deadline_ns)
 {
-    if (count == 1 || !kilni_redis_client_has_nodes(remote->client)) {
+    const bool is_about_use = questions[0].is_about_use;
+    if (!is_about_use && (count == 1 || !kilni_redis_client_has_nodes(remote->client))) {
         return get_together(remote, questions, count, max_bytes, deadline_ns);
     }
-    node_batch batch = {.parts = calloc(count, sizeof *batch.parts),
-                        .part_of = calloc(count, sizeof *batch.part_of)};
-    const kiln_status status =
-        batch.parts && batch.part_of
-            ? get_from_nodes(remote, &batch, questions, count, max_bytes, deadline_ns)
-            : KILN_E_NO_MEMORY;
-    free(batch.parts);
-    free(batch.part_of);
+    for (size_t i = 0; i < count; i++) {
+        questions[i].unused_s = UINT64_MAX;
+        questions[i].left_s = UINT64_MAX;
+    }
+    node_batch batch = {.lane = KILNI_REDIS_LANE_LOOKUPS,
+                        .max_bytes = max_bytes,
+                        .deadline_ns = deadline_ns,
+                        .is_quiet =
+                            is_about_use && is_quiet(remote, questions[0].name, deadline_ns)};
+    kiln_status status = begin_batch(&batch, count);
+    if (status == KILN_OK) {
+        status = get_from_nodes(remote, &batch, questions, count);
+    }
+    free_batch(&batch);
     return status;
 }
 
@@ -490,7 +611,8 @@ static kiln_status visit_page(const kilni_redis_exchange *exchange, kilni_remote
     }
     for (size_t i = 3; i < count; i++) {
         if (values[i].kind == KILNI_RESP_BLOB) {
-            visit(user, (const char *)values[i].data, values[i].size);
+            visit(user, &(kilni_remote_listed){.name = (const char *)values[i].data,
+                                               .name_size = values[i].size});
         }
     }
     *ret_next = strtoull((const char *)values[1].data, NULL, 10);
@@ -650,6 +772,92 @@ static kiln_status redis_remove(kilni_remote *remote, const char *name, uint64_t
     return status == KILN_OK && count == 0 ? KILN_MISS : status;
 }
 
+static const char removal_script[] =
+    "if redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[1]) or "
+    "redis.call('GETRANGE', KEYS[1], -8, -1) ~= ARGV[2] then return 0 end "
+    "return redis.call('UNLINK', KEYS[1])";
+
+static kiln_status add_removal(kilni_redis_exchange *exchange, const kilni_remote_judged *value)
+{
+    char size[24];
+    snprintf(size, sizeof size, "%" PRIu64, value->size);
+    const kilni_resp_argument end = {
+        value->end, value->size < sizeof value->end ? (size_t)value->size : sizeof value->end};
+    const kilni_resp_argument command[] = {ARGUMENT("EVAL"),  ARGUMENT(removal_script),
+                                           ARGUMENT("1"),     argument_of(value->name),
+                                           argument_of(size), end};
+    return kilni_redis_exchange_add(exchange, command, 6);
+}
+
+static kiln_status status_of_removal(const kilni_redis_value *value)
+{
+    const kiln_status status = status_of_value(value, KILNI_RESP_INTEGER);
+    return status == KILN_OK && value->integer != 1 ? KILN_MISS : status;
+}
+
+/* Removes a value of a slot that has moved. */
+static kiln_status remove_elsewhere(kilni_remote *remote, const kilni_remote_judged *value,
+                                    uint64_t deadline_ns)
+{
+    kilni_redis_exchange *exchange = NULL;
+    kiln_status status =
+        kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_PUTS, slot_of(value->name),
+                                   SMALL_REPLY_BYTES, deadline_ns, &exchange);
+    if (status == KILN_OK) {
+        status = add_removal(exchange, value);
+    }
+    if (status == KILN_OK) {
+        status = kilni_redis_client_ask(remote->client, exchange);
+    }
+    if (status == KILN_OK) {
+        status = exchange->value_count == 1 ? status_of_removal(&exchange->values[0]) : KILN_E_IO;
+    }
+    release(exchange);
+    return status;
+}
+
+static void take_removal(kilni_remote *remote, const node_batch *batch, node_part *part,
+                         kilni_remote_judged *value)
+{
+    value->status = part->status;
+    if (part->status != KILN_OK) {
+        return;
+    }
+    const kilni_redis_value *reply = &part->exchange->values[part->taken++];
+    value->status = is_elsewhere(reply, 1) ? remove_elsewhere(remote, value, batch->deadline_ns)
+                                           : status_of_removal(reply);
+}
+
+static kiln_status remove_from_nodes(kilni_remote *remote, node_batch *batch,
+                                     kilni_remote_judged *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        batch->part_of[i] = part_for(remote, batch, slot_of(values[i].name));
+        node_part *part = &batch->parts[batch->part_of[i]];
+        if (part->status == KILN_OK) {
+            part->status = add_removal(part->exchange, &values[i]);
+        }
+    }
+    ask_nodes(remote, batch);
+    for (size_t i = 0; i < count; i++) {
+        take_removal(remote, batch, &batch->parts[batch->part_of[i]], &values[i]);
+    }
+    return finish_batch(batch);
+}
+
+static kiln_status redis_remove_judged(kilni_remote *remote, kilni_remote_judged *values,
+                                       size_t count, uint64_t deadline_ns)
+{
+    node_batch batch = {
+        .lane = KILNI_REDIS_LANE_PUTS, .max_bytes = SMALL_REPLY_BYTES, .deadline_ns = deadline_ns};
+    kiln_status status = begin_batch(&batch, count);
+    if (status == KILN_OK) {
+        status = remove_from_nodes(remote, &batch, values, count);
+    }
+    free_batch(&batch);
+    return status;
+}
+
 /* The first command makes room, so that the second one succeeds even if the server is full. */
 static const char move_script[] =
     "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
@@ -741,6 +949,7 @@ const kilni_connector kiln_remote_connector = {
     .put_new = redis_put_new,
     .keep = redis_keep,
     .remove = redis_remove,
+    .remove_judged = redis_remove_judged,
     .move = redis_move,
     .list = redis_list,
     .lease = redis_lease,

@@ -16,7 +16,7 @@
 
 /* Must be increased with every change of this file. Libkiln uses libkiln_remote only if both have
  * the same version. */
-#define KILNI_CONNECTOR_VERSION 11u
+#define KILNI_CONNECTOR_VERSION 12u
 
 /* The symbols under which libkiln_remote exports a kilni_connector for each kind of server. */
 #define KILNI_REDIS_CONNECTOR "kiln_remote_connector"
@@ -80,20 +80,57 @@ typedef struct kilni_remote_bytes {
     size_t size;
 } kilni_remote_bytes;
 
+/* The size of the end of a value, by which a value is recognized: an entry ends with its checksum.
+ */
+#define KILNI_REMOTE_END_SIZE 8u
+
 /* A request for one value. Several such requests can be sent together. */
 typedef struct kilni_remote_question {
     const char *name;
     size_t head_size; /* the number of bytes wanted from the value's beginning; 0: all */
+    /* The members behind whole_size are wanted, too. In that case, all questions that are asked
+     * together have the same head_size, which is not 0. */
+    bool is_about_use;
     /* The answer: */
     kiln_status status;       /* a status of get; there are bytes only if it is KILN_OK */
     kilni_remote_bytes bytes; /* the caller must free them */
     uint64_t whole_size;      /* the size of the value */
+    /* For how long no client has used the value, and after how long the server will remove it.
+     * UINT64_MAX: the server does not say. This question itself is not a use. */
+    uint64_t unused_s, left_s;
+    unsigned char end[KILNI_REMOTE_END_SIZE]; /* followed by zeros if the value is smaller */
 } kilni_remote_question;
+
+/* The room for a reply that is not a value, such as a number or an error; and for the answer to a
+ * question about the head and the use of a value. */
+#define KILNI_REMOTE_REPLY_BYTES 512u
+#define KILNI_REMOTE_HEAD_BYTES(head_size) ((head_size) + (uint64_t)2 * KILNI_REMOTE_REPLY_BYTES)
+
+/* A name in a listing. */
+typedef struct kilni_remote_listed {
+    const char *name; /* without a terminating NUL */
+    size_t name_size;
+    /* The size of the value, and when it was put, in Unix seconds by the server's clock. If put_s
+     * is 0, the listing does not have these. */
+    uint64_t size, put_s;
+} kilni_remote_listed;
+
+/* A value that is to be removed, but only if it is still the value that was judged. */
+typedef struct kilni_remote_judged {
+    const char *name;
+    uint64_t size;
+    /* If the listing has the time of the put, that time; otherwise 0 and the end of the value. */
+    uint64_t put_s;
+    unsigned char end[KILNI_REMOTE_END_SIZE];
+    /* The answer: KILN_OK; KILN_MISS: there is no such value any more, or a different one has
+     * replaced it; a failure. */
+    kiln_status status;
+} kilni_remote_judged;
 
 typedef kiln_status kilni_remote_put_fn(kilni_remote *remote, const char *name, const void *data,
                                         size_t size, uint64_t expire_ms, uint64_t deadline_ns);
 
-typedef void kilni_remote_visit_fn(void *user, const char *name, size_t size);
+typedef void kilni_remote_visit_fn(void *user, const kilni_remote_listed *listed);
 
 /* Each call that takes a deadline (a time of kilni_clock_ns) returns by that time. In addition to
  * the statuses in its comment, each call can return:
@@ -162,6 +199,13 @@ typedef struct kilni_connector {
 
     /* Removes a value. Returns KILN_OK; KILN_MISS; KILN_E_READONLY. */
     kiln_status (*remove)(kilni_remote *remote, const char *name, uint64_t deadline_ns);
+
+    /* Removes values together. On Redis, comparing a value and removing it is one step. On S3, a
+     * value that is put between the two is lost. Returns KILN_OK: each value has its own status; on
+     * failure, some values may have been removed. NULL: this kind of server cannot list its names,
+     * or is not trimmed. */
+    kiln_status (*remove_judged)(kilni_remote *remote, kilni_remote_judged *values, size_t count,
+                                 uint64_t deadline_ns);
 
     /* Moves a value to a different name in one step, but only if the value consists of exactly the
      * given bytes. Under the new name, the server keeps the value for @expire_ms. Returns KILN_OK;

@@ -125,12 +125,11 @@ static kiln_status load_and_open(const server_kind *kind, const char *name,
 
 static const char *const url_options[] = {"readonly", "write",     "key-file", "secret-key-file",
                                           "valid",    "max-entry", "trust",    "password-file",
-                                          "expire",   "lease",     NULL};
+                                          "expire",   "lease",     "policy",   NULL};
 static const char *const encrypted_options[] = {
-    "readonly", "write",     "key-file", "secret-key-file",
-    "valid",    "max-entry", "trust",    "password-file",
-    "expire",   "lease",     "ca",       "cert",
-    "key",      NULL};
+    "readonly",  "write", "key-file",      "secret-key-file", "valid",
+    "max-entry", "trust", "password-file", "expire",          "lease",
+    "ca",        "cert",  "key",           "policy",          NULL};
 
 /* ---- redis://[USER@]HOST[:PORT][/DATABASE], and rediss:// for encrypted connections ---- */
 

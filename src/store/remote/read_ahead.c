@@ -8,15 +8,13 @@
 #define WINDOW_MAX 16u
 #define BYTES_MAX (UINT64_C(1) << 20)
 
-/* The room for replies that are not entries, such as a number or an error. */
-#define REPLY_BYTES 512u
-
 void kilni_read_ahead_begin(kilni_read_ahead *ahead, size_t count)
 {
     const bool is_in_order = ahead->count > 0 && ahead->next == ahead->count;
     for (size_t i = 0; i < count; i++) {
         const char *name = ahead->heads[i].name;
-        ahead->heads[i] = (kilni_remote_question){.name = name, .head_size = ahead->head_size};
+        ahead->heads[i] = (kilni_remote_question){
+            .name = name, .head_size = ahead->head_size, .is_about_use = true};
         ahead->wholes[i] = (kilni_remote_question){.name = name};
     }
     ahead->count = count;
@@ -39,8 +37,9 @@ const kilni_remote_question *kilni_read_ahead_head(kilni_read_ahead *ahead, size
 {
     if (!ahead->was_asked) {
         ahead->was_asked = true;
-        ahead->has_heads = ask(ahead, ahead->heads, ahead->count,
-                               ahead->count * (ahead->head_size + REPLY_BYTES), deadline_ns);
+        ahead->has_heads =
+            ask(ahead, ahead->heads, ahead->count,
+                ahead->count * KILNI_REMOTE_HEAD_BYTES(ahead->head_size), deadline_ns);
     }
     return ahead->has_heads ? &ahead->heads[place] : NULL;
 }
@@ -60,7 +59,7 @@ static size_t count_wanted(const kilni_read_ahead *ahead, size_t place, uint64_t
         bytes += head->whole_size;
         count++;
     }
-    *ret_bytes = bytes + count * REPLY_BYTES;
+    *ret_bytes = bytes + count * KILNI_REMOTE_REPLY_BYTES;
     return count;
 }
 

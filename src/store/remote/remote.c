@@ -15,8 +15,10 @@
 #include "store/call_limit.h"
 #include "store/device_use.h"
 #include "store/remote/daily_uses.h"
+#include "store/remote/name_page.h"
 #include "store/remote/read_ahead.h"
 #include "store/remote/recent_misses.h"
+#include "store/remote/trim_plan.h"
 #include "store/signing/signers.h"
 
 #define NAME_SIZE (24u + KILN_DIGEST_TEXT_SIZE)
@@ -511,14 +513,34 @@ typedef struct remote_item {
     const char *name;
     kilni_read_ahead *ahead;
     size_t place;             /* in the group */
+    uint64_t put_s;           /* as in kilni_remote_listed; 0: unknown */
     kilni_entry_preview head; /* the texts of the item's info point into it */
 } remote_item;
 
-static kiln_status read_item_head(remote_item *self, uint64_t *ret_size)
+/* Returns when an entry was last used, as far as the server knows. If it does not know, the time of
+ * the build counts.
+ *
+ * @question  the answer to a question about the entry's use; NULL: the server was not asked */
+static int64_t last_use_of(const remote_store *self, const kilni_remote_question *question,
+                           int64_t created_s)
+{
+    const uint64_t expire_s = self->store.options.expire_s;
+    uint64_t unused_s = question ? question->unused_s : UINT64_MAX;
+    if (question && expire_s > 0 && question->left_s != UINT64_MAX) {
+        unused_s = question->left_s < expire_s ? expire_s - question->left_s : 0;
+    }
+    const int64_t now_s = kilni_clock_unix_s();
+    return unused_s <= (uint64_t)INT64_MAX / 2 ? now_s - (int64_t)unused_s : created_s;
+}
+
+/* @ret_question  [out] the answer to the question about the entry's use; NULL: there is none */
+static kiln_status read_item_head(remote_item *self, uint64_t *ret_size,
+                                  const kilni_remote_question **ret_question)
 {
     remote_store *store = remote_of(self->item.store);
     const kilni_remote_question *known =
         kilni_read_ahead_head(self->ahead, self->place, begin_call(store, LOOKUP_NS));
+    *ret_question = known;
     if (!known) {
         return read_head(store, &self->digest, &self->head, ret_size);
     }
@@ -533,8 +555,9 @@ static kiln_status read_item_head(remote_item *self, uint64_t *ret_size)
 static kiln_status remote_item_info(kiln_item *item, kiln_item_info *ret_info)
 {
     remote_item *self = (remote_item *)item;
+    const kilni_remote_question *question;
     uint64_t size = 0;
-    const kiln_status state = read_item_head(self, &size);
+    const kiln_status state = read_item_head(self, &size, &question);
     if (state != KILN_OK && state != KILN_E_CORRUPT && state != KILN_E_VERSION) {
         return state == KILN_MISS || state == KILN_E_NO_MEMORY ? state : KILN_E_IO;
     }
@@ -552,7 +575,9 @@ static kiln_status remote_item_info(kiln_item *item, kiln_item_info *ret_info)
         .stored_bytes = size,
         .build_ns = self->head.build_ns,
         .created_s = self->head.created_s,
-        .last_used_s = self->head.created_s,
+        .last_used_s = self->put_s > 0
+                           ? (int64_t)self->put_s
+                           : last_use_of(remote_of(item->store), question, self->head.created_s),
         .path = self->name,
     };
     return KILN_OK;
@@ -649,121 +674,105 @@ static kiln_status remote_item_quarantine(kiln_item *item)
     return status;
 }
 
-/* The digests of one page of a listing. */
-typedef struct name_page {
-    const kilni_remote_naming *naming;
-    kiln_digest *digests;
-    size_t count, capacity;
-    bool has_failed; /* memory ran out */
-} name_page;
-
-/* Reads the digest in a name. Returns false if it is not the name of an entry. */
-static bool digest_of(const kilni_remote_naming *naming, const char *name, size_t size,
-                      kiln_digest *ret_digest)
-{
-    const size_t before = strlen(naming->before);
-    const size_t behind = strlen(naming->behind);
-    char text[KILN_DIGEST_TEXT_SIZE];
-    const size_t length = sizeof text - 1;
-    if (size != before + length + behind || memcmp(name, naming->before, before) != 0 ||
-        memcmp(name + before + length, naming->behind, behind) != 0) {
-        return false;
-    }
-    memcpy(text, name + before, length);
-    text[length] = '\0';
-    return kiln_digest_parse(text, ret_digest) == KILN_OK;
-}
-
-/* Adds the digest of a name to the page. Skips names that do not belong to entries. */
-static void add_to_page(void *user, const char *name, size_t size)
-{
-    name_page *page = user;
-    kiln_digest digest;
-    if (!digest_of(page->naming, name, size, &digest)) {
-        return;
-    }
-    if (page->count == page->capacity) {
-        const size_t capacity = page->capacity > 0 ? 2 * page->capacity : 512;
-        kiln_digest *digests = realloc(page->digests, capacity * sizeof *digests);
-        if (!digests) {
-            page->has_failed = true;
-            return;
-        }
-        page->digests = digests;
-        page->capacity = capacity;
-    }
-    page->digests[page->count++] = digest;
-}
-
-static bool visit_group(kiln_store *store, const kiln_digest *digests, size_t count,
+static bool visit_group(kiln_store *store, const kilni_listed_entry *entries, size_t count,
                         kilni_read_ahead *ahead, kiln_item_fn visit, void *user)
 {
     char names[KILNI_READ_AHEAD_GROUP][NAME_SIZE];
     bool goes_on = true;
     for (size_t i = 0; i < count; i++) {
-        name_of(remote_of(store), &digests[i], names[i]);
+        name_of(remote_of(store), &entries[i].digest, names[i]);
         ahead->heads[i].name = names[i];
     }
     kilni_read_ahead_begin(ahead, count);
     for (size_t i = 0; i < count && goes_on; i++) {
         remote_item item = {.item.store = store,
-                            .digest = digests[i],
+                            .digest = entries[i].digest,
                             .name = names[i],
                             .ahead = ahead,
-                            .place = i};
+                            .place = i,
+                            .put_s = entries[i].put_s};
         goes_on = visit(user, &item.item) == 0;
     }
     kilni_read_ahead_end(ahead);
     return goes_on;
 }
 
-static bool visit_page(kiln_store *store, const name_page *page, kilni_read_ahead *ahead,
-                       kiln_item_fn visit, void *user)
+/* Receives at most KILNI_READ_AHEAD_GROUP entries of a listing. Returns KILN_OK; KILN_EXISTS: the
+ * listing ends here; a failure. */
+typedef kiln_status group_fn(remote_store *self, const kilni_listed_entry *entries, size_t count,
+                             void *user);
+
+static kiln_status visit_page(remote_store *self, const kilni_name_page *page, group_fn *visit,
+                              void *user)
 {
-    bool goes_on = true;
-    for (size_t i = 0; i < page->count && goes_on; i += KILNI_READ_AHEAD_GROUP) {
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < page->count && status == KILN_OK; i += KILNI_READ_AHEAD_GROUP) {
         const size_t left = page->count - i;
         const size_t count = left < KILNI_READ_AHEAD_GROUP ? left : KILNI_READ_AHEAD_GROUP;
-        goes_on = visit_group(store, page->digests + i, count, ahead, visit, user);
+        status = visit(self, page->entries + i, count, user);
     }
-    return goes_on;
+    return status;
+}
+
+/* Lists the entries, and passes them on in groups. */
+static kiln_status list_entries(remote_store *self, group_fn *visit, void *user)
+{
+    char cursor[KILNI_REMOTE_CURSOR_SIZE] = "";
+    kilni_name_page page = {.naming = self->naming};
+    kiln_status status;
+    do {
+        page.count = 0;
+        status = note(self, self->connector->list(self->remote, self->naming->before, cursor,
+                                                  begin_call(self, LOOKUP_NS), kilni_name_page_add,
+                                                  &page));
+        if (status == KILN_OK) {
+            status = page.has_failed ? KILN_E_NO_MEMORY : visit_page(self, &page, visit, user);
+        }
+    } while (status == KILN_OK && cursor[0] != '\0');
+    free(page.entries);
+    return status == KILN_EXISTS ? KILN_OK : status;
+}
+
+typedef struct item_walk {
+    kilni_read_ahead ahead;
+    kiln_item_fn visit;
+    void *user;
+} item_walk;
+
+static item_walk begin_walk(const remote_store *self, kiln_item_fn visit, void *user)
+{
+    return (item_walk){.ahead = {.connector = self->connector,
+                                 .remote = self->remote,
+                                 .head_size = KILNI_ENTRY_PREVIEW_SIZE},
+                       .visit = visit,
+                       .user = user};
+}
+
+static kiln_status walk_group(remote_store *self, const kilni_listed_entry *entries, size_t count,
+                              void *user)
+{
+    item_walk *walk = user;
+    return visit_group(&self->store, entries, count, &walk->ahead, walk->visit, walk->user)
+               ? KILN_OK
+               : KILN_EXISTS;
 }
 
 static kiln_status remote_each(kiln_store *store, kiln_item_fn visit, void *user)
 {
-    remote_store *self = remote_of(store);
-    char cursor[KILNI_REMOTE_CURSOR_SIZE] = "";
-    name_page page = {.naming = self->naming};
-    kilni_read_ahead ahead = {.connector = self->connector,
-                              .remote = self->remote,
-                              .head_size = KILNI_ENTRY_PREVIEW_SIZE};
-    kiln_status status;
-    bool goes_on = true;
-    do {
-        page.count = 0;
-        status = self->connector->list(self->remote, self->naming->before, cursor,
-                                       begin_call(self, LOOKUP_NS), add_to_page, &page);
-        if (status == KILN_OK) {
-            status = page.has_failed ? KILN_E_NO_MEMORY : KILN_OK;
-            goes_on = visit_page(store, &page, &ahead, visit, user);
-        }
-    } while (status == KILN_OK && cursor[0] != '\0' && goes_on);
-    free(page.digests);
-    return note(self, status);
+    item_walk walk = begin_walk(remote_of(store), visit, user);
+    return list_entries(remote_of(store), walk_group, &walk);
 }
 
 static kiln_status remote_each_of_digest(kiln_store *store, const kiln_digest *digest,
                                          kiln_item_fn visit, void *user)
 {
     remote_store *self = remote_of(store);
-    kilni_read_ahead ahead = {.connector = self->connector,
-                              .remote = self->remote,
-                              .head_size = KILNI_ENTRY_PREVIEW_SIZE};
+    item_walk walk = begin_walk(self, visit, user);
     kilni_entry_preview head;
     uint64_t size;
     const kiln_status status = read_head(self, digest, &head, &size);
     if (status == KILN_OK || status == KILN_E_CORRUPT || status == KILN_E_VERSION) {
-        visit_group(store, digest, 1, &ahead, visit, user);
+        walk_group(self, &(kilni_listed_entry){.digest = *digest}, 1, &walk);
         return KILN_OK;
     }
     if (status == KILN_MISS) {
@@ -801,6 +810,191 @@ static kiln_status remote_stat(kiln_store *store, uint32_t flags, kiln_store_sta
     return status;
 }
 
+/* ---- trimming ---- */
+
+/* The uses of entries are reported to the server at most daily. */
+#define USES_WITHIN_S (UINT64_C(24) * 3600 + 60)
+
+/* Returns true if a trim leaves an entry alone, because it has or seems to have a newer format.
+ *
+ * @status  the result of decoding the entry's head */
+static bool stays(kiln_status status, const kilni_entry_preview *head)
+{
+    return status == KILN_E_VERSION || (status == KILN_OK && head->seems_newer);
+}
+
+/* Adds an entry to the plan. A damaged entry counts as one that cost nothing to build. */
+static kiln_status judge_head(const remote_store *self, const kilni_remote_question *question,
+                              const kiln_digest *digest, kilni_trim_plan *plan)
+{
+    kilni_entry_preview head = {0};
+    const kiln_status status = kilni_entry_preview_decode(
+        question->bytes.data, question->bytes.size, question->whole_size, &head);
+    const kilni_rank_facts facts = {.used_ns = last_use_of(self, question, head.created_s) *
+                                               INT64_C(1000000000),
+                                    .bytes = question->whole_size,
+                                    .created_s = head.created_s,
+                                    .build_ns = head.build_ns};
+    kilni_trim_value value = {.digest = *digest, .size = question->whole_size};
+    memcpy(value.end, question->end, sizeof value.end);
+    return kilni_trim_plan_add(plan, value, stays(status, &head) ? NULL : &facts)
+               ? KILN_OK
+               : KILN_E_NO_MEMORY;
+}
+
+/* Reads the heads of a group, and adds the entries to the plan. Fails if the server does not answer
+ * for each of them, so that a trim removes nothing before it knows everything. */
+static kiln_status survey_heads(remote_store *self, const kilni_listed_entry *entries, size_t count,
+                                kilni_trim_plan *plan)
+{
+    char names[KILNI_READ_AHEAD_GROUP][NAME_SIZE];
+    kilni_remote_question questions[KILNI_READ_AHEAD_GROUP];
+    for (size_t i = 0; i < count; i++) {
+        name_of(self, &entries[i].digest, names[i]);
+        questions[i] = (kilni_remote_question){
+            .name = names[i], .head_size = KILNI_ENTRY_PREVIEW_SIZE, .is_about_use = true};
+    }
+    kiln_status status = self->connector->get_many(
+        self->remote, questions, count, count * KILNI_REMOTE_HEAD_BYTES(KILNI_ENTRY_PREVIEW_SIZE),
+        begin_call(self, LOOKUP_NS));
+    for (size_t i = 0; status == KILN_OK && i < count; i++) {
+        status = questions[i].status;
+        if (status == KILN_OK) {
+            status = judge_head(self, &questions[i], &entries[i].digest, plan);
+        } else if (status == KILN_MISS) {
+            status = KILN_OK;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(questions[i].bytes.data);
+    }
+    return note(self, status);
+}
+
+/* Adds entries to the plan of which the listing says how large they are and when they were put. */
+static kiln_status survey_listed(const kilni_listed_entry *entries, size_t count,
+                                 kilni_trim_plan *plan)
+{
+    for (size_t i = 0; i < count; i++) {
+        const kilni_listed_entry *entry = &entries[i];
+        const kilni_trim_value value = {
+            .digest = entry->digest, .size = entry->size, .put_s = entry->put_s};
+        const kilni_rank_facts facts = {.used_ns = (int64_t)entry->put_s * INT64_C(1000000000),
+                                        .bytes = entry->size,
+                                        .created_s = (int64_t)entry->put_s};
+        if (entry->put_s == 0) {
+            return KILN_E_IO; /* not a list of S3 */
+        }
+        if (!kilni_trim_plan_add(plan, value, &facts)) {
+            return KILN_E_NO_MEMORY;
+        }
+    }
+    return KILN_OK;
+}
+
+static kiln_status survey_group(remote_store *self, const kilni_listed_entry *entries, size_t count,
+                                void *user)
+{
+    return self->connector->get_many ? survey_heads(self, entries, count, user)
+                                     : survey_listed(entries, count, user);
+}
+
+/* Looks at an entry of which only the listing is known, before it is removed. Returns KILN_OK: it
+ * is as it was judged; KILN_MISS; KILN_EXISTS: it stays, or was replaced; a failure. */
+static kiln_status look_again(remote_store *self, const kilni_trim_value *value)
+{
+    kilni_entry_preview head = {0};
+    uint64_t size = 0;
+    const kiln_status status = read_head(self, &value->digest, &head, &size);
+    if (stays(status, &head) || (status == KILN_OK && size != value->size)) {
+        return KILN_EXISTS;
+    }
+    return status == KILN_E_CORRUPT ? KILN_OK : status;
+}
+
+static kiln_status remove_judged(remote_store *self, const kilni_trim_value *values, size_t count,
+                                 kilni_remote_judged *ret_judged)
+{
+    char names[KILNI_READ_AHEAD_GROUP][NAME_SIZE];
+    for (size_t i = 0; i < count; i++) {
+        name_of(self, &values[i].digest, names[i]);
+        ret_judged[i] = (kilni_remote_judged){
+            .name = names[i], .size = values[i].size, .put_s = values[i].put_s};
+        memcpy(ret_judged[i].end, values[i].end, sizeof ret_judged[i].end);
+    }
+    return note(self, self->connector->remove_judged(self->remote, ret_judged, count,
+                                                     begin_call(self, WRITE_NS)));
+}
+
+/* Removes values that the plan has chosen. An entry that has gone in the meantime was perhaps
+ * removed by a different trim, so no other entry is removed in its place. */
+static kiln_status remove_chosen(remote_store *self, kilni_trim_plan *plan,
+                                 const kilni_trim_value *values, size_t count, bool is_dry,
+                                 kiln_trim_report *report)
+{
+    kilni_remote_judged judged[KILNI_READ_AHEAD_GROUP] = {{.status = KILN_OK}};
+    kiln_status status = self->connector->get_many ? KILN_OK : look_again(self, values);
+    if (status == KILN_OK && !is_dry) {
+        status = remove_judged(self, values, count, judged);
+    } else if (status == KILN_MISS || status == KILN_EXISTS) {
+        judged[0].status = status;
+        status = KILN_OK;
+    }
+    for (size_t i = 0; i < count && status == KILN_OK; i++) {
+        if (judged[i].status == KILN_OK) {
+            report->removed++;
+            report->removed_bytes += values[i].size;
+        } else if (judged[i].status == KILN_EXISTS) {
+            kilni_trim_plan_note_left(plan, &values[i]);
+        } else if (judged[i].status != KILN_MISS) {
+            status = note(self, judged[i].status);
+        }
+    }
+    return status;
+}
+
+/* Judges all entries, and then removes. A server without get_many is asked about one entry at a
+ * time. */
+static kiln_status trim_by_plan(remote_store *self, kilni_trim_plan *plan, bool is_dry,
+                                kiln_trim_report *report)
+{
+    const size_t most = self->connector->get_many ? KILNI_READ_AHEAD_GROUP : 1;
+    const kilni_trim_value *values;
+    size_t count;
+    kiln_status status = list_entries(self, survey_group, plan);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_trim_plan_begin(plan);
+    while (status == KILN_OK && (count = kilni_trim_plan_choose(plan, most, &values)) > 0) {
+        status = remove_chosen(self, plan, values, count, is_dry, report);
+    }
+    report->entries = plan->entries;
+    report->bytes = plan->bytes;
+    return status;
+}
+
+/* Entries of a newer format are never removed, because other machines may have that version. What a
+ * listing says is not enough for the policy "cost", nor to tell a build from a copy. */
+static kiln_status remote_trim(kiln_store *store, const kiln_trim_params *params,
+                               kiln_trim_report *ret_report)
+{
+    remote_store *self = remote_of(store);
+    if (!self->connector->remove_judged || (params->flags & KILN_TRIM_NEWER)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    kilni_trim_plan plan = {
+        .ranking = {.policy = self->connector->get_many ? store->options.policy : KILN_POLICY_LRU,
+                    .now_s = kilni_clock_unix_s(),
+                    .resolution_s = USES_WITHIN_S,
+                    .max_age_s = params->older_than_s},
+        .limit = params->flags & KILN_TRIM_BY_SIZE ? params->max_bytes : KILN_UNLIMITED};
+    const kiln_status status =
+        trim_by_plan(self, &plan, params->flags & KILN_TRIM_DRY_RUN, ret_report);
+    kilni_trim_plan_done(&plan);
+    return status;
+}
+
 /* ---- opening ---- */
 
 static void remote_close(kiln_store *store)
@@ -815,7 +1009,6 @@ static void remote_close(kiln_store *store)
     free(self);
 }
 
-/* There is no operation trim, because a server removes entries itself. */
 static const kilni_store_ops remote_ops = {
     .close = remote_close,
     .get = remote_get,
@@ -835,6 +1028,7 @@ static const kilni_store_ops remote_ops = {
     .item_remove = remote_item_remove,
     .item_quarantine = remote_item_quarantine,
     .stat = remote_stat,
+    .trim = remote_trim,
     .add_stats = remote_add_stats,
     .note_device = remote_note_device,
     .device_use = remote_device_use,

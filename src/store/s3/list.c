@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "store/http/date.h"
+
 typedef struct span {
     const char *at;
     size_t size;
@@ -44,8 +46,41 @@ static bool read_truth(span page, bool *ret_is_true)
     return *ret_is_true || (value.size == 5 && memcmp(value.at, "false", 5) == 0);
 }
 
+/* Returns the text of an element; an empty span if there is none. */
+static span text_of(span contents, const char *begin, const char *end)
+{
+    span text = {contents.at, 0};
+    return skip_to(&contents, begin) && take_text(&contents, end, &text) ? text
+                                                                         : (span){contents.at, 0};
+}
+
+static bool read_number(span digits, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < digits.size; i++) {
+        if (digits.at[i] < '0' || digits.at[i] > '9' || number > UINT64_MAX / 10 - 1) {
+            return false;
+        }
+        number = 10 * number + (uint64_t)(digits.at[i] - '0');
+    }
+    *ret_number = number;
+    return digits.size > 0;
+}
+
+/* Reads the size of a value, and when it was put. Leaves both 0 if one of them is missing. */
+static void read_facts(span contents, kilni_s3_key *key)
+{
+    const span size = text_of(contents, "<Size>", "</Size>");
+    const span date = text_of(contents, "<LastModified>", "</LastModified>");
+    uint64_t put_s;
+    if (kilni_http_date_read_iso(date.at, date.size, &put_s) && put_s > 0 &&
+        read_number(size, &key->size)) {
+        key->put_s = put_s;
+    }
+}
+
 bool kilni_s3_page_read(const char *text, size_t size,
-                        void (*visit)(void *user, const char *key, size_t size), void *user,
+                        void (*visit)(void *user, const kilni_s3_key *key), void *user,
                         kilni_s3_page *ret_page)
 {
     span rest = {text, size};
@@ -55,14 +90,20 @@ bool kilni_s3_page_read(const char *text, size_t size,
         return false;
     }
     while (skip_to(&rest, "<Contents>")) {
-        span key;
-        if (!skip_to(&rest, "<Key>") || !take_text(&rest, "</Key>", &key)) {
+        span contents, name;
+        if (!take_text(&rest, "</Contents>", &contents)) {
             return false;
         }
-        if (!memchr(key.at, '&', key.size) && !memchr(key.at, '<', key.size)) {
-            page.last_key = key.at;
-            page.last_key_size = key.size;
-            visit(user, key.at, key.size);
+        span from_key = contents;
+        if (!skip_to(&from_key, "<Key>") || !take_text(&from_key, "</Key>", &name)) {
+            return false;
+        }
+        if (!memchr(name.at, '&', name.size) && !memchr(name.at, '<', name.size)) {
+            kilni_s3_key key = {.text = name.at, .text_size = name.size};
+            read_facts(contents, &key);
+            page.last_key = name.at;
+            page.last_key_size = name.size;
+            visit(user, &key);
         }
     }
     *ret_page = page;

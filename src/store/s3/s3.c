@@ -59,15 +59,21 @@ typedef struct name_visit {
     void *user;
 } name_visit;
 
-static void visit_key(void *user, const char *key, size_t size)
+static void visit_key(void *user, const kilni_s3_key *key)
 {
     const name_visit *names = user;
     const size_t length = strlen(names->before);
-    if (length == 0) {
-        names->visit(names->user, key, size);
-    } else if (size > length && memcmp(key, names->before, length) == 0 && key[length] == '/') {
-        names->visit(names->user, key + length + 1, size - length - 1);
+    kilni_remote_listed listed = {
+        .name = key->text, .name_size = key->text_size, .size = key->size, .put_s = key->put_s};
+    if (length > 0) {
+        if (key->text_size <= length || memcmp(key->text, names->before, length) != 0 ||
+            key->text[length] != '/') {
+            return;
+        }
+        listed.name += length + 1;
+        listed.name_size -= length + 1;
     }
+    names->visit(names->user, &listed);
 }
 
 /* Returns the part of the path after the bucket. The keys of all names begin with this part. */
@@ -182,6 +188,7 @@ const kilni_connector kiln_remote_s3_connector = {
     .contains = kilni_http_contains,
     .put = kilni_http_put,
     .remove = kilni_http_remove,
+    .remove_judged = kilni_http_remove_judged,
     .list = list,
     .lease = kilni_http_lease_take,
     .lease_pause_ns = KILNI_HTTP_LEASE_PAUSE_NS,

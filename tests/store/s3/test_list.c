@@ -19,9 +19,9 @@
 #define END "</ListBucketResult>"
 #define KEY(name) "<Contents><Key>" name "</Key><Size>5</Size></Contents>"
 
-static void add(void *user, const char *key, size_t size)
+static void add(void *user, const kilni_s3_key *key)
 {
-    kilni_text_append_bytes(user, key, size);
+    kilni_text_append_bytes(user, key->text, key->text_size);
     kilni_text_append(user, ",");
 }
 
@@ -86,9 +86,52 @@ static void test_what_is_no_page(void **state)
     kilni_text_done(&keys);
 }
 
+/* ---- sizes and times ---- */
+
+#define ONE(contents) BEGIN "<IsTruncated>false</IsTruncated><Contents>" contents "</Contents>" END
+
+static void take_key(void *user, const kilni_s3_key *key)
+{
+    *(kilni_s3_key *)user = *key;
+}
+
+static const struct facts {
+    const char *text;
+    uint64_t size, put_s;
+} facts[] = {
+    {ONE("<Key>a</Key><LastModified>1994-11-06T08:49:37.000Z</LastModified><Size>5</Size>"), 5,
+     784111777},
+    {ONE("<Size>18446744073709551609</Size><LastModified>2026-02-28T23:59:59Z</LastModified>"
+         "<Key>a</Key>"),
+     UINT64_C(18446744073709551609), 1772323199},
+    {ONE("<Key>a</Key><LastModified>1994-11-06T08:49:37.000</LastModified><Size>5</Size>"), 0, 0},
+    {ONE("<Key>a</Key><LastModified>1994-00-06T08:49:37.000Z</LastModified><Size>5</Size>"), 0, 0},
+    {ONE("<Key>a</Key><LastModified>1994-11-06T08:49:37.000Z</LastModified><Size>x</Size>"), 0, 0},
+    {ONE("<Key>a</Key><LastModified>1994-11-06T08:49:37.000Z</LastModified><Size></Size>"), 0, 0},
+    {ONE("<Key>a</Key><LastModified>Z</LastModified><Size>5</Size>"), 0, 0},
+    {ONE("<Key>a</Key><Size>5</Size>") "<LastModified>1994-11-06T08:49:37.000Z</LastModified>", 0,
+     0},
+    {ONE("<Key>a</Key>"), 0, 0},
+};
+
+static void test_sizes_and_times(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        kilni_s3_page page;
+        kilni_s3_key key = {.text = NULL};
+        assert_true(
+            kilni_s3_page_read(facts[i].text, strlen(facts[i].text), take_key, &key, &page));
+        assert_memory_equal(key.text, "a", key.text_size);
+        assert_int_equal(key.size, facts[i].size);
+        assert_int_equal(key.put_s, facts[i].put_s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pages),
-                                       cmocka_unit_test(test_what_is_no_page)};
+                                       cmocka_unit_test(test_what_is_no_page),
+                                       cmocka_unit_test(test_sizes_and_times)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

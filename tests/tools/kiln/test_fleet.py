@@ -265,13 +265,6 @@ class Commands(FleetTest):
         self.assertIn("whose directories may have 2.0 GiB", text)
         self.assertIn("builds", text)
 
-    def test_trim(self):
-        for arguments in ((), ("--max-size", "0"), ("--older-than", "1"), ("--dry-run",)):
-            with self.subTest(arguments):
-                result = self.kiln("trim", *arguments, expect=3)
-                self.assertIn(b"a server removes entries itself", result.stderr)
-        self.assertEqual(len(self.server.names()), 3)
-
     def test_trim_of_a_chain(self):
         """The directory is trimmed, and the server is left alone."""
         chain = f"{self.cache}|{self.there}"
