@@ -9,7 +9,8 @@ import subprocess
 import time
 import unittest
 
-PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
+PROGRAM = shutil.which(os.environ.get("REDIS_SERVER", "redis-server")) or \
+    shutil.which("valkey-server")
 
 
 def require():

@@ -135,6 +135,12 @@ bool is_plain_directory(const char *location)
     return location[0] == '/' && strchr(location, '|') == NULL;
 }
 
+bool is_server(const char *location)
+{
+    return !is_plain_directory(location) && strchr(location, '|') == NULL &&
+           strstr(location, "://") != NULL && !begins_with(location, "file:");
+}
+
 char *shown_location(const char *location)
 {
     const char *colon = is_plain_directory(location) ? NULL : strchr(location, ':');

@@ -32,6 +32,9 @@ char *location_with_layout(const char *location, const char *layout);
 /* Returns whether the location is the plain absolute path of one directory. */
 bool is_plain_directory(const char *location);
 
+/* Returns whether the location is one store, on a server. */
+bool is_server(const char *location);
+
 /* Returns the location, or what to show in its place if it may contain a password; the caller frees
  * it. */
 char *shown_location(const char *location);

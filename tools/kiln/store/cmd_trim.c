@@ -5,6 +5,7 @@
 
 #include "../command/commands.h"
 #include "../command/directory.h"
+#include "../command/location.h"
 #include "../command/options.h"
 #include "../dpcpp/dpcpp.h"
 #include "../text/exit_code.h"
@@ -211,7 +212,7 @@ static kiln_status trim_selected(const cache_directory *directory, trim_order *o
     return status;
 }
 
-/* Counts what a server has, which removes nothing itself. */
+/* Counts what a store has that is not trimmed. */
 static kiln_status count_left(kiln_store *store, kiln_trim_report *report)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
@@ -255,9 +256,11 @@ static const char *why_not(kiln_status status)
     case KILN_BUSY:
         return "another process is trimming it";
     case KILN_E_UNSUPPORTED:
-        return "it is not trimmed: a pack never changes, a server removes entries itself, as "
-               "configured there and by expire=, and programs that write to a group's directory "
-               "keep it within max-size=";
+        return "it is not trimmed: a pack never changes, an HTTP server cannot list its entries, "
+               "so that only a command there can remove them, and programs that write to a "
+               "group's directory keep it within max-size=";
+    case KILN_E_DENIED:
+        return "the server, or an owner or a mode, does not allow this user to trim it";
     default:
         return kiln_status_text(status);
     }
@@ -312,6 +315,11 @@ int cmd_trim(int argc, char **argv)
     entry_filter_read(&order.filter, argv[0], line.operands + line.operand_count);
     owned_directory directory =
         directory_open(line.directory, order.dry_run ? KILN_STORE_READONLY : 0);
+    if (max_size == NULL && order.filter.older_than == NULL && !order.stale &&
+        is_server(directory.path)) {
+        options_wrong(argv[0], "a server has no limit that this command knows: give --max-size or "
+                               "--older-than");
+    }
     const int exit_code =
         other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND : trim_and_print(&directory, &order);
     entry_filter_done(&order.filter);
