@@ -30,6 +30,7 @@ typedef struct conformance_scene {
     const char *before_damaged, *behind_damaged;
     const char *folder; /* a scratch directory */
     bool has_lists;
+    bool is_trimmed; /* kiln_store_trim works */
 } conformance_scene;
 
 static conformance_scene conformance;
@@ -336,6 +337,53 @@ static inline void test_a_newer_entry_stays(void **state)
     assert_int_equal(contains(1), KILN_OK);
 }
 
+static inline kiln_status trim_patiently(uint32_t flags, uint64_t max_bytes,
+                                         kiln_trim_report *ret_report)
+{
+    const kiln_trim_params params = {
+        .struct_size = sizeof params, .flags = flags, .max_bytes = max_bytes};
+    *ret_report = (kiln_trim_report){.struct_size = sizeof *ret_report};
+    PATIENTLY(kiln_store_trim(store, &params, ret_report))
+    return status;
+}
+
+/* Servers that have lists are trimmed. An entry of a newer format stays. */
+static inline void test_trims(void **state)
+{
+    (void)state;
+    enum { ENTRIES = 10 };
+    kiln_trim_report report;
+    if (!conformance.is_trimmed) {
+        assert_int_equal(trim_patiently(KILN_TRIM_BY_SIZE, 0, &report), KILN_E_UNSUPPORTED);
+        return;
+    }
+    for (uint64_t i = 0; i < ENTRIES; i++) {
+        assert_int_equal(put(i, 1000), KILN_OK);
+    }
+    planted_value newer = value_of(name_of(1));
+    newer.data[8] = 2;
+    plant_value(name_of(1), newer.data, newer.size);
+    free(newer.data);
+    assert_int_equal(trim_patiently(0, 0, &report), KILN_OK);
+    assert_int_equal(report.entries, ENTRIES);
+    const uint64_t half = report.bytes / 2;
+    assert_int_equal(trim_patiently(KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN, half, &report), KILN_OK);
+    assert_in_range(report.removed, ENTRIES / 2, ENTRIES / 2 + 1);
+    const uint64_t expected = report.entries;
+    assert_int_equal(trim_patiently(KILN_TRIM_BY_SIZE, half, &report), KILN_OK);
+    assert_int_equal(trim_patiently(KILN_TRIM_BY_SIZE, half, &report), KILN_OK);
+    assert_int_equal(report.removed, 0);
+    assert_int_equal(report.entries, expected);
+    assert_in_range(report.bytes, 1, half);
+    open_store(conformance.location("trust=any&readonly=1"));
+    assert_int_equal(trim_patiently(KILN_TRIM_BY_SIZE, 0, &report), KILN_E_READONLY);
+    open_store(conformance.location("trust=any"));
+    assert_int_equal(trim_patiently(KILN_TRIM_BY_SIZE, 0, &report), KILN_OK);
+    assert_int_equal(report.entries, 1);
+    assert_int_equal(get(1), KILN_E_VERSION);
+    assert_int_equal(contains(2), KILN_MISS);
+}
+
 static inline void quarantine(void *user, kiln_item *item, kiln_status status, const char *why)
 {
     (void)why;
@@ -475,6 +523,7 @@ static inline void test_in_a_chain(void **state)
         cmocka_unit_test_setup_teardown(test_large_entries_are_not_put, set_up, tear_down),        \
         cmocka_unit_test_setup_teardown(test_wrong_values, set_up, tear_down),                     \
         cmocka_unit_test_setup_teardown(test_a_newer_entry_stays, set_up, tear_down),              \
+        cmocka_unit_test_setup_teardown(test_trims, set_up, tear_down),                            \
         cmocka_unit_test_setup_teardown(test_damaged_entries_are_moved, set_up, tear_down),        \
         cmocka_unit_test_setup_teardown(test_a_judgment_removes_nothing, set_up, tear_down),       \
         cmocka_unit_test_setup_teardown(test_signatures, set_up, tear_down),                       \

@@ -71,7 +71,8 @@ static int set_up(void **state)
                                       .before_damaged = "kiln:v1:{",
                                       .behind_damaged = "}:damaged",
                                       .folder = scratch,
-                                      .has_lists = true};
+                                      .has_lists = true,
+                                      .is_trimmed = true};
     open_store(location_of("trust=any"));
     return 0;
 }

@@ -146,6 +146,64 @@ static void keep_text(void *user, kiln_log_level level, const char *text)
     snprintf(user, LOG_SIZE, "%s", text);
 }
 
+#define NEWER 9u
+
+/* Repeats a call that must succeed, since a busy machine may miss the store's deadline. */
+#define PATIENTLY(call)                                                                            \
+    do {                                                                                           \
+        kiln_status tried = (call);                                                                \
+        for (unsigned tries = 0; tries < 1000 && tried == KILN_E_IO; tries++) {                    \
+            kilni_sleep_ns(10000000);                                                              \
+            tried = (call);                                                                        \
+        }                                                                                          \
+        assert_int_equal(tried, KILN_OK);                                                          \
+    } while (false)
+
+static const char *say_of(uint64_t number, const char *command, const char *rest)
+{
+    char line[256], text[KILN_DIGEST_TEXT_SIZE];
+    kiln_key *key = scratch_key(number);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_digest_format(&digest, text);
+    kiln_key_release(&key);
+    snprintf(line, sizeof line, "%s kiln:v1:{%s}%s", command, text, rest);
+    return redis_say(&server, line);
+}
+
+/* The answers to a trim end at each place. It fails, or is complete. An entry of a newer format
+ * stays, and the next trim finishes the work. */
+static void test_cuts_while_trimming(void **state)
+{
+    (void)state;
+    static const fault kinds[] = {FAULT_CUT, FAULT_RESET};
+    char location[128];
+    kiln_store *direct = NULL;
+    unsigned failures = 0;
+    snprintf(location, sizeof location, "redis://127.0.0.1:%u?trust=any", server.port);
+    assert_int_equal(kiln_store_open(location, NULL, &direct, NULL), KILN_OK);
+    PATIENTLY(scratch_put(direct, NEWER, 200));
+    assert_string_not_equal(say_of(NEWER, "SETRANGE", " 8 \"\\x02\""), "");
+    for (size_t after = 0; after < value_size + 2000; after += after < 200 ? 7 : 97) {
+        kiln_trim_report report = {.struct_size = sizeof report};
+        for (uint64_t i = 1; i < 4; i++) {
+            PATIENTLY(scratch_put(direct, i, 300));
+        }
+        reopen();
+        fault_proxy_set(&proxy, kinds[after % 2], after, "");
+        const kiln_status status = trim_to(store, 0, &report);
+        assert_true(status == KILN_E_IO || (status == KILN_OK && report.entries == 1));
+        failures += status == KILN_E_IO;
+        PATIENTLY(trim_to(direct, 0, &report));
+        assert_int_equal(report.entries, 1);
+        assert_string_equal(say_of(NEWER, "EXISTS", ""), ":1\r\n");
+    }
+    assert_in_range(failures, 20, 1000);
+    PATIENTLY(scratch_put(direct, 1, 3000));
+    PATIENTLY(scratch_put(direct, 2, 200));
+    kiln_store_close(&direct);
+    expect_well();
+}
+
 /* The server sends a byte now and then, so it is never silent, but its answer never ends. */
 static void test_one_byte_at_a_time(void **state)
 {
@@ -272,6 +330,7 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_cuts_everywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_flips_everywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_server_that_stops_answering, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cuts_while_trimming, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_one_byte_at_a_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_answers_outside_the_protocol, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_answers_that_never_end, set_up, tear_down),

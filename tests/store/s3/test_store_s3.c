@@ -67,7 +67,8 @@ static int set_up(void **state)
                                       .before_damaged = "kiln-v1-damaged/",
                                       .behind_damaged = "",
                                       .folder = scratch,
-                                      .has_lists = true};
+                                      .has_lists = true,
+                                      .is_trimmed = true};
     write_credentials("writer", "kiln:writer", "writer-secret");
     open_store(location_of("trust=any"));
     return 0;
