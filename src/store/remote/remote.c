@@ -768,10 +768,11 @@ static kiln_status remote_each_of_digest(kiln_store *store, const kiln_digest *d
 {
     remote_store *self = remote_of(store);
     item_walk walk = begin_walk(self, visit, user);
-    kilni_entry_preview head;
-    uint64_t size;
-    const kiln_status status = read_head(self, digest, &head, &size);
-    if (status == KILN_OK || status == KILN_E_CORRUPT || status == KILN_E_VERSION) {
+    char name[NAME_SIZE];
+    name_of(self, digest, name);
+    const kiln_status status =
+        note(self, self->connector->contains(self->remote, name, begin_call(self, LOOKUP_NS)));
+    if (status == KILN_OK) {
         walk_group(self, &(kilni_listed_entry){.digest = *digest}, 1, &walk);
         return KILN_OK;
     }

@@ -166,6 +166,7 @@ static void test_a_reader(void **state)
     assert_int_equal(get(1), KILN_OK);
     assert_int_equal(get(2), KILN_MISS);
     assert_int_equal(put(2, 1000), KILN_E_DENIED);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_E_DENIED);
     assert_int_equal(get(1), KILN_OK);
 }
 

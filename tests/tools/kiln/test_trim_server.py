@@ -190,6 +190,9 @@ class Age(TrimTest):
             self.kiln("stats")
         self.assertEqual(self.trim("--older-than", "15d")["removed"], 1)
         self.assertEqual(self.left(), ["unused for 0", "unused for 10"])
+        for item in self.listed():
+            shown = self.kiln_json("show", item["digest"])
+            self.assertAlmostEqual(shown["last_used"], item["last_used"], delta=600)
 
     def test_the_server_knows_nothing(self):
         """Then the time of the build counts."""

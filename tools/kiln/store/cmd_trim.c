@@ -32,6 +32,8 @@ static const char usage[] =
     "only the entries that they select are removed, the least recently used first: all of them if\n"
     "--older-than is given without --max-size, otherwise until the cache fits its limit.\n"
     "\n"
+    "A Redis server or a bucket of S3 is trimmed only with --max-size or --older-than.\n"
+    "\n"
     "From a cache that a SYCL runtime wrote, removes the least recently used items, and repairs\n"
     "what verify finds. Without --yes, only prints what it would do.\n"
     "\n"
