@@ -298,9 +298,9 @@ typedef struct kiln_trim_params {
  * @params      read during the call
  * @ret_report  [in, out] the caller sets its struct_size; may be NULL
  * Returns KILN_OK; KILN_BUSY: another process is trimming; KILN_E_INVALID; KILN_E_UNSUPPORTED:
- * unknown flags or parameters, KILN_TRIM_NEWER for a server, or a kind of store that is not trimmed;
- * KILN_E_READONLY; KILN_E_DENIED: as for kiln_store_each, or a server refuses this user; KILN_E_IO;
- * KILN_E_NO_MEMORY. Threads: any. Blocks: until the trim is done. */
+ * unknown flags or parameters, KILN_TRIM_NEWER for a server, or a kind of store that is not
+ * trimmed; KILN_E_READONLY; KILN_E_DENIED: as for kiln_store_each, or a server refuses this user;
+ * KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: until the trim is done. */
 KILN_API kiln_status kiln_store_trim(kiln_store *store, const kiln_trim_params *params,
                                      kiln_trim_report *ret_report);
 
