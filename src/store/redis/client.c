@@ -189,11 +189,6 @@ static bool may_ask(kilni_redis_client *client, void (*start_prober)(kilni_probe
     return is_closed;
 }
 
-bool kilni_redis_client_has_nodes(const kilni_redis_client *client)
-{
-    return client->cluster != NULL;
-}
-
 unsigned kilni_redis_client_node_of(const kilni_redis_client *client, unsigned slot)
 {
     return client->cluster ? kilni_redis_cluster_owner(client->cluster, slot) : 0;
