@@ -380,8 +380,8 @@ static void ask_parts(kilni_remote *remote, node_batch *batch, kilni_remote_ques
     }
 }
 
-static void redis_ask_many(kilni_remote *remote, kilni_remote_question *questions, size_t count,
-                           uint64_t deadline_ns)
+static void ask_together(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                         uint64_t deadline_ns)
 {
     node_batch batch = {.parts = calloc(count, sizeof *batch.parts),
                         .part_of = calloc(count, sizeof *batch.part_of)};
@@ -394,6 +394,20 @@ static void redis_ask_many(kilni_remote *remote, kilni_remote_question *question
     }
     free(batch.parts);
     free(batch.part_of);
+}
+
+/* The questions can only be divided among the nodes of a cluster once it is known which node has
+ * which slot. The first question alone finds this out. */
+static void redis_ask_many(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                           uint64_t deadline_ns)
+{
+    const size_t alone = kilni_redis_client_needs_map(remote->client) ? 1 : 0;
+    if (alone > 0) {
+        ask_one(remote, &questions[0], deadline_ns);
+    }
+    if (count > alone) {
+        ask_together(remote, questions + alone, count - alone, deadline_ns);
+    }
 }
 
 static kiln_status redis_get(kilni_remote *remote, const char *name, uint64_t max_bytes,
