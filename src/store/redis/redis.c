@@ -158,8 +158,9 @@ static kiln_status add_question(kilni_redis_exchange *exchange,
                                 const kilni_remote_question *question)
 {
     const kilni_resp_argument name = argument_of(question->name);
-    const kilni_resp_argument get[] = {ARGUMENT("GET"), name};
-    if (question->head_size == 0) {
+    if (question->only_presence || question->head_size == 0) {
+        const kilni_resp_argument get[] = {
+            question->only_presence ? ARGUMENT("EXISTS") : ARGUMENT("GET"), name};
         return kilni_redis_exchange_add(exchange, get, 2);
     }
     char last[24];
@@ -205,69 +206,65 @@ static void take_whole(kilni_redis_value *value, kilni_remote_question *question
     }
 }
 
+static void take_presence(const kilni_redis_value *value, kilni_remote_question *question)
+{
+    question->status = status_of_value(value, KILNI_RESP_INTEGER);
+    if (question->status == KILN_OK && value->integer == 0) {
+        question->status = KILN_MISS;
+    }
+}
+
 static size_t count_replies(const kilni_remote_question *question)
 {
-    return question->head_size > 0 ? 2 : 1;
+    return question->head_size > 0 && !question->only_presence ? 2 : 1;
 }
 
 static void take_answer(kilni_redis_value *values, kilni_remote_question *question)
 {
-    if (question->head_size > 0) {
+    if (question->only_presence) {
+        take_presence(values, question);
+    } else if (question->head_size > 0) {
         take_head(values, question);
     } else {
         take_whole(values, question);
     }
 }
 
-/* Takes the replies to several requests. The reply to each command must be a single value. Returns
- * KILN_OK; KILN_E_IO: the number of values is wrong. */
-static kiln_status take_answers(kilni_redis_exchange *exchange, kilni_remote_question *questions,
-                                size_t count)
+/* Returns KILN_OK if the reply to each command is a single value. */
+static kiln_status check_count(const kilni_redis_exchange *exchange)
 {
-    kilni_redis_value *value = exchange->values;
-    if (exchange->value_count != exchange->command_count) {
-        return KILN_E_IO;
-    }
-    for (size_t i = 0; i < count; i++) {
-        take_answer(value, &questions[i]);
-        value += count_replies(&questions[i]);
-    }
-    return KILN_OK;
+    return exchange->value_count == exchange->command_count ? KILN_OK : KILN_E_IO;
 }
 
-/* Sends several requests together to the same node and waits for the answers.
- *
- * @max_bytes  limits the answers, including small replies such as errors */
-static kiln_status get_together(kilni_remote *remote, kilni_remote_question *questions,
-                                size_t count, uint64_t max_bytes, uint64_t deadline_ns)
+static kiln_status ask_one(kilni_remote *remote, kilni_remote_question *question,
+                           uint64_t deadline_ns)
 {
     kilni_redis_exchange *exchange = NULL;
-    kiln_status status =
-        kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS,
-                                   slot_of(questions[0].name), max_bytes, deadline_ns, &exchange);
-    for (size_t i = 0; i < count && status == KILN_OK; i++) {
-        status = add_question(exchange, &questions[i]);
+    question->status = kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS,
+                                                  slot_of(question->name), question->max_bytes,
+                                                  deadline_ns, &exchange);
+    if (question->status == KILN_OK) {
+        question->status = add_question(exchange, question);
     }
-    if (status == KILN_OK) {
-        status = kilni_redis_client_ask(remote->client, exchange);
+    if (question->status == KILN_OK) {
+        question->status = kilni_redis_client_ask(remote->client, exchange);
     }
-    if (status == KILN_OK) {
-        status = take_answers(exchange, questions, count);
+    if (question->status == KILN_OK) {
+        question->status = check_count(exchange);
+    }
+    if (question->status == KILN_OK) {
+        take_answer(exchange->values, question);
     }
     release(exchange);
-    return status;
+    return question->status;
 }
 
-static kiln_status get_one(kilni_remote *remote, kilni_remote_question *question,
-                           uint64_t max_bytes, uint64_t deadline_ns)
-{
-    const kiln_status status = get_together(remote, question, 1, max_bytes, deadline_ns);
-    return status == KILN_OK ? question->status : status;
-}
-
-/* The requests of a batch that go to one node of a cluster. */
+/* The questions that go to one node of a cluster. A single server is one node. */
 typedef struct node_part {
     unsigned node; /* the number of the node */
+    unsigned slot; /* of the first question */
+    size_t count;
+    uint64_t max_bytes;
     kilni_redis_exchange *exchange;
     size_t taken; /* how many values have been used */
     kiln_status status;
@@ -279,28 +276,40 @@ typedef struct node_batch {
     size_t *part_of; /* the index of the part that has each question */
 } node_batch;
 
-/* Finds the part for a node. Adds it if there is none. */
-static size_t part_for(kilni_remote *remote, node_batch *batch, unsigned slot, uint64_t max_bytes,
-                       uint64_t deadline_ns)
+/* Adds a question to the part for its node, and returns the index of this part. */
+static size_t add_to_part(kilni_remote *remote, node_batch *batch,
+                          const kilni_remote_question *question)
 {
+    const unsigned slot = slot_of(question->name);
     const unsigned node = kilni_redis_client_node_of(remote->client, slot);
     size_t i = 0;
     while (i < batch->part_count && batch->parts[i].node != node) {
         i++;
     }
     if (i == batch->part_count) {
-        node_part *part = &batch->parts[batch->part_count++];
-        part->node = node;
-        part->status = kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS, slot,
-                                                  max_bytes, deadline_ns, &part->exchange);
-        if (part->status == KILN_OK) {
-            part->exchange->has_many_names = true;
-        }
+        batch->parts[batch->part_count++] = (node_part){.node = node, .slot = slot};
     }
+    batch->parts[i].count++;
+    batch->parts[i].max_bytes += question->max_bytes;
     return i;
 }
 
-/* Sends each node its requests, and then waits for the answers of all nodes. */
+/* Makes the exchange of each part, without commands. An exchange with one question is redirected
+ * like that of a single look-up. */
+static void prepare_parts(kilni_remote *remote, node_batch *batch, uint64_t deadline_ns)
+{
+    for (size_t i = 0; i < batch->part_count; i++) {
+        node_part *part = &batch->parts[i];
+        part->status =
+            kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS, part->slot,
+                                       part->max_bytes, deadline_ns, &part->exchange);
+        if (part->status == KILN_OK) {
+            part->exchange->has_many_names = part->count > 1;
+        }
+    }
+}
+
+/* Sends each node its questions, and then waits for the answers of all nodes. */
 static void ask_nodes(kilni_remote *remote, node_batch *batch)
 {
     for (size_t i = 0; i < batch->part_count; i++) {
@@ -314,9 +323,8 @@ static void ask_nodes(kilni_remote *remote, node_batch *batch)
         if (part->status == KILN_OK) {
             part->status = kilni_redis_client_wait(part->exchange);
         }
-        if (part->status == KILN_OK &&
-            part->exchange->value_count != part->exchange->command_count) {
-            part->status = KILN_E_IO;
+        if (part->status == KILN_OK) {
+            part->status = check_count(part->exchange);
         }
     }
 }
@@ -332,9 +340,9 @@ static bool is_elsewhere(const kilni_redis_value *values, size_t count)
     return false;
 }
 
-/* Takes the answer to one request. If the name is on a different node, asks that node. */
+/* Takes the answer to one question. If the name is on a different node, asks that node. */
 static void take_part(kilni_remote *remote, node_part *part, kilni_remote_question *question,
-                      uint64_t max_bytes, uint64_t deadline_ns)
+                      uint64_t deadline_ns)
 {
     const size_t count = count_replies(question);
     question->status = part->status;
@@ -344,31 +352,20 @@ static void take_part(kilni_remote *remote, node_part *part, kilni_remote_questi
     kilni_redis_value *values = part->exchange->values + part->taken;
     part->taken += count;
     if (is_elsewhere(values, count)) {
-        const kiln_status status = get_together(remote, question, 1, max_bytes, deadline_ns);
-        question->status = status == KILN_OK ? question->status : status;
+        ask_one(remote, question, deadline_ns);
     } else {
         take_answer(values, question);
     }
 }
 
-/* Returns KILN_OK if at least one node has answered. */
-static kiln_status finish_batch(node_batch *batch)
-{
-    kiln_status status = batch->parts[0].status;
-    for (size_t i = 0; i < batch->part_count; i++) {
-        status = batch->parts[i].status == KILN_OK ? KILN_OK : status;
-        release(batch->parts[i].exchange);
-    }
-    return status;
-}
-
-static kiln_status get_from_nodes(kilni_remote *remote, node_batch *batch,
-                                  kilni_remote_question *questions, size_t count,
-                                  uint64_t max_bytes, uint64_t deadline_ns)
+static void ask_parts(kilni_remote *remote, node_batch *batch, kilni_remote_question *questions,
+                      size_t count, uint64_t deadline_ns)
 {
     for (size_t i = 0; i < count; i++) {
-        batch->part_of[i] =
-            part_for(remote, batch, slot_of(questions[i].name), max_bytes, deadline_ns);
+        batch->part_of[i] = add_to_part(remote, batch, &questions[i]);
+    }
+    prepare_parts(remote, batch, deadline_ns);
+    for (size_t i = 0; i < count; i++) {
         node_part *part = &batch->parts[batch->part_of[i]];
         if (part->status == KILN_OK) {
             part->status = add_question(part->exchange, &questions[i]);
@@ -376,33 +373,48 @@ static kiln_status get_from_nodes(kilni_remote *remote, node_batch *batch,
     }
     ask_nodes(remote, batch);
     for (size_t i = 0; i < count; i++) {
-        take_part(remote, &batch->parts[batch->part_of[i]], &questions[i], max_bytes, deadline_ns);
+        take_part(remote, &batch->parts[batch->part_of[i]], &questions[i], deadline_ns);
     }
-    return finish_batch(batch);
+    for (size_t i = 0; i < batch->part_count; i++) {
+        release(batch->parts[i].exchange);
+    }
 }
 
-static kiln_status redis_get_many(kilni_remote *remote, kilni_remote_question *questions,
-                                  size_t count, uint64_t max_bytes, uint64_t deadline_ns)
+static void ask_together(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                         uint64_t deadline_ns)
 {
-    if (count == 1 || !kilni_redis_client_has_nodes(remote->client)) {
-        return get_together(remote, questions, count, max_bytes, deadline_ns);
-    }
     node_batch batch = {.parts = calloc(count, sizeof *batch.parts),
                         .part_of = calloc(count, sizeof *batch.part_of)};
-    const kiln_status status =
-        batch.parts && batch.part_of
-            ? get_from_nodes(remote, &batch, questions, count, max_bytes, deadline_ns)
-            : KILN_E_NO_MEMORY;
+    if (batch.parts && batch.part_of) {
+        ask_parts(remote, &batch, questions, count, deadline_ns);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            questions[i].status = KILN_E_NO_MEMORY;
+        }
+    }
     free(batch.parts);
     free(batch.part_of);
-    return status;
+}
+
+/* The questions can only be divided among the nodes of a cluster once it is known which node has
+ * which slot. The first question alone finds this out. */
+static void redis_ask_many(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                           uint64_t deadline_ns)
+{
+    const size_t alone = kilni_redis_client_needs_map(remote->client) ? 1 : 0;
+    if (alone > 0) {
+        ask_one(remote, &questions[0], deadline_ns);
+    }
+    if (count > alone) {
+        ask_together(remote, questions + alone, count - alone, deadline_ns);
+    }
 }
 
 static kiln_status redis_get(kilni_remote *remote, const char *name, uint64_t max_bytes,
                              uint64_t deadline_ns, kilni_remote_bytes *ret_bytes)
 {
-    kilni_remote_question question = {.name = name};
-    const kiln_status status = get_one(remote, &question, max_bytes, deadline_ns);
+    kilni_remote_question question = {.name = name, .max_bytes = max_bytes};
+    const kiln_status status = ask_one(remote, &question, deadline_ns);
     if (status == KILN_OK) {
         *ret_bytes = question.bytes;
     }
@@ -413,8 +425,9 @@ static kiln_status redis_get_head(kilni_remote *remote, const char *name, size_t
                                   uint64_t deadline_ns, kilni_remote_bytes *ret_bytes,
                                   uint64_t *ret_whole_size)
 {
-    kilni_remote_question question = {.name = name, .head_size = size};
-    const kiln_status status = get_one(remote, &question, SMALL_REPLY_BYTES + size, deadline_ns);
+    kilni_remote_question question = {
+        .name = name, .head_size = size, .max_bytes = SMALL_REPLY_BYTES + size};
+    const kiln_status status = ask_one(remote, &question, deadline_ns);
     if (status == KILN_OK) {
         *ret_bytes = question.bytes;
         *ret_whole_size = question.whole_size;
@@ -424,11 +437,9 @@ static kiln_status redis_get_head(kilni_remote *remote, const char *name, size_t
 
 static kiln_status redis_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
-    const kilni_resp_argument command[] = {ARGUMENT("EXISTS"), argument_of(name)};
-    int64_t count = 0;
-    const kiln_status status =
-        ask_number(remote, KILNI_REDIS_LANE_LOOKUPS, name, command, 2, deadline_ns, &count);
-    return status == KILN_OK && count == 0 ? KILN_MISS : status;
+    kilni_remote_question question = {
+        .name = name, .only_presence = true, .max_bytes = SMALL_REPLY_BYTES};
+    return ask_one(remote, &question, deadline_ns);
 }
 
 /* How far a listing has come. The nodes of a cluster are visited in the order of their lowest
@@ -735,7 +746,7 @@ const kilni_connector kiln_remote_connector = {
     .limit_calls = kilni_call_limit_thread,
     .get = redis_get,
     .get_head = redis_get_head,
-    .get_many = redis_get_many,
+    .ask_many = redis_ask_many,
     .contains = redis_contains,
     .put = redis_put,
     .put_new = redis_put_new,

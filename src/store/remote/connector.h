@@ -16,7 +16,7 @@
 
 /* Must be increased with every change of this file. Libkiln uses libkiln_remote only if both have
  * the same version. */
-#define KILNI_CONNECTOR_VERSION 11u
+#define KILNI_CONNECTOR_VERSION 12u
 
 /* The symbols under which libkiln_remote exports a kilni_connector for each kind of server. */
 #define KILNI_REDIS_CONNECTOR "kiln_remote_connector"
@@ -80,10 +80,13 @@ typedef struct kilni_remote_bytes {
     size_t size;
 } kilni_remote_bytes;
 
-/* A request for one value. Several such requests can be sent together. */
+/* A question about one value. Several questions can be asked together. */
 typedef struct kilni_remote_question {
     const char *name;
-    size_t head_size; /* the number of bytes wanted from the value's beginning; 0: all */
+    bool only_presence; /* no bytes are wanted, but only whether the server has the value */
+    size_t head_size;   /* the number of bytes wanted from the value's beginning; 0: all */
+    uint64_t max_bytes; /* the room for the answer, including small replies such as errors. If
+                           questions are asked together, they share their room */
     /* The answer: */
     kiln_status status;       /* a status of get; there are bytes only if it is KILN_OK */
     kilni_remote_bytes bytes; /* the caller must free them */
@@ -129,16 +132,13 @@ typedef struct kilni_connector {
                             uint64_t deadline_ns, kilni_remote_bytes *ret_bytes,
                             uint64_t *ret_whole_size);
 
-    /* Gets several values in one round trip.
-     *
-     * @questions  each receives its own answer
-     * @max_bytes  the maximum size of all answers together; in a cluster, of the answers of one
-     *             node
-     * Returns KILN_OK: each question has its own status; on failure, a status of get, and no
-     * question has bytes. The pointer is NULL if the server can be asked for only one value at a
-     * time. */
-    kiln_status (*get_many)(kilni_remote *remote, kilni_remote_question *questions, size_t count,
-                            uint64_t max_bytes, uint64_t deadline_ns);
+    /* Asks several questions at once: on Redis in one round trip to each node, on HTTP servers over
+     * all connections for look-ups. Each question gets its own status. If it is KILN_E_TOO_LARGE,
+     * the answers need more room than the questions have together, so the caller can ask again with
+     * fewer questions. No more memory than this room is used for answers. NULL: asking takes no
+     * round trip, so the caller asks one question after the other. */
+    void (*ask_many)(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                     uint64_t deadline_ns);
 
     /* Checks whether the server has a value. Returns KILN_OK: it has; KILN_MISS: it does not. */
     kiln_status (*contains)(kilni_remote *remote, const char *name, uint64_t deadline_ns);
