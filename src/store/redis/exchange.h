@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "store/network/call.h"
+#include "store/network/value_hash.h"
 #include "store/redis/value.h"
 
 /* Look-ups have their own connection. So they do not wait while large values are being sent. */
@@ -52,6 +53,7 @@ typedef struct kilni_redis_exchange {
     uint64_t bytes_left; /* how many more bytes are allowed */
     size_t blob_arrived; /* how many bytes of the last value have arrived, while is_in_blob */
     bool is_in_blob;
+    kilni_value_hash hash; /* of the last value, while is_in_blob */
 
     /* The results. There are values only if the status is KILN_OK. */
     kiln_status status;
