@@ -99,7 +99,7 @@ static kiln_status add_data(kilni_redis_exchange *exchange, kilni_resp_kind kind
     if (event->size > exchange->bytes_left) {
         return KILN_E_TOO_LARGE;
     }
-    unsigned char *data = malloc((size_t)event->size + 1);
+    unsigned char *data = malloc((size_t)event->size + KILNI_RESP_BLOB_END_SIZE + 1);
     if (!data) {
         return KILN_E_NO_MEMORY;
     }
@@ -117,6 +117,7 @@ static void end_blob(kilni_redis_exchange *exchange)
 {
     kilni_redis_value *value = &exchange->values[exchange->value_count - 1];
     value->is_hashed = kilni_value_hash_end(&exchange->hash, &value->hash);
+    value->data[value->size] = '\0';
     exchange->is_in_blob = false;
 }
 

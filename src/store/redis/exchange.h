@@ -81,7 +81,8 @@ kiln_status kilni_redis_exchange_add(kilni_redis_exchange *exchange,
 kiln_status kilni_redis_exchange_take(kilni_redis_exchange *exchange,
                                       const kilni_resp_event *event);
 
-/* Returns where the next bytes of the present blob belong; NULL: no blob is arriving. */
+/* Returns where the next bytes of the present blob belong; NULL: no blob is arriving. The end of
+ * the blob (KILNI_RESP_BLOB_END_SIZE) can be received behind the blob. */
 unsigned char *kilni_redis_exchange_place(kilni_redis_exchange *exchange);
 void kilni_redis_exchange_arrived(kilni_redis_exchange *exchange, size_t count);
 

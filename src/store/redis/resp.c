@@ -174,7 +174,7 @@ static bool read_blob(kilni_resp_reader *reader, bool is_failure, kilni_resp_eve
     event->is_failure = is_failure;
     reader->is_in_blob = true;
     reader->blob_left = (uint64_t)size;
-    reader->blob_end_left = 2;
+    reader->blob_end_left = KILNI_RESP_BLOB_END_SIZE;
     return true;
 }
 
@@ -265,7 +265,7 @@ static kilni_resp_result read_blob_end(kilni_resp_reader *reader, kilni_byte_rea
         if (!byte) {
             return KILNI_RESP_MORE;
         }
-        if (*byte != (reader->blob_end_left == 2 ? '\r' : '\n')) {
+        if (*byte != (reader->blob_end_left == KILNI_RESP_BLOB_END_SIZE ? '\r' : '\n')) {
             return KILNI_RESP_BROKEN;
         }
     }
