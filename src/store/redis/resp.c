@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/redis/resp.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -329,11 +328,26 @@ bool kilni_resp_is_between_replies(const kilni_resp_reader *reader)
 
 /* ---- commands ---- */
 
-#define LENGTH_LINE_SIZE 24u /* a character, 20 digits, the end of the line, and a NUL */
+#define LENGTH_LINE_SIZE 23u /* a character, 20 digits, and the end of the line */
+
+/* Appends the line that announces how many arguments, or how many bytes of an argument, follow. */
+static kiln_status append_length(kilni_text *text, char kind, size_t length)
+{
+    char line[LENGTH_LINE_SIZE];
+    size_t at = sizeof line;
+    line[--at] = '\n';
+    line[--at] = '\r';
+    do {
+        line[--at] = (char)('0' + length % 10);
+        length /= 10;
+    } while (length > 0);
+    line[--at] = kind;
+    return kilni_text_append_bytes(text, line + at, sizeof line - at);
+}
 
 static kiln_status append_argument(kilni_text *text, const kilni_resp_argument *argument)
 {
-    kiln_status status = kilni_text_printf(text, "$%zu\r\n", argument->size);
+    kiln_status status = append_length(text, '$', argument->size);
     if (status == KILN_OK) {
         status = kilni_text_append_bytes(text, argument->data, argument->size);
     }
@@ -353,7 +367,7 @@ kiln_status kilni_resp_append_command(kilni_text *text, const kilni_resp_argumen
     /* All the memory is reserved first, so no append fails. */
     kiln_status status = kilni_text_reserve(text, room);
     if (status == KILN_OK) {
-        status = kilni_text_printf(text, "*%zu\r\n", count);
+        status = append_length(text, '*', count);
     }
     for (size_t i = 0; i < count && status == KILN_OK; i++) {
         status = append_argument(text, &arguments[i]);
