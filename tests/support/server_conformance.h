@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "entry/format.h"
 #include "os/clock.h"
 #include "store/remote/connector.h"
 #include "store/remote/loader.h"
@@ -320,6 +321,27 @@ static inline void test_wrong_values(void **state)
     }
     plant_value(name_of(2), sound.data, sound.size); /* a sound entry under another's name */
     assert_int_equal(get(2), KILN_E_CORRUPT);
+    free(sound.data);
+}
+
+/* A value that arrives in many pieces. The server returns it with one changed bit: in the header,
+ * in different places of the payload, or in the checksum. */
+static inline void test_wrong_values_of_many_pieces(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, 1000000), KILN_OK);
+    planted_value sound = value_of(name_of(1));
+    assert_true(sound.size > 1000000);
+    const size_t checksum = sound.size - KILNI_ENTRY_CHECKSUM_SIZE;
+    const size_t places[] = {40, 20000, sound.size / 2, checksum - 1, checksum, sound.size - 1};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        sound.data[places[i]] ^= 1;
+        plant_value(name_of(1), sound.data, sound.size);
+        assert_int_equal(get(1), KILN_E_CORRUPT);
+        sound.data[places[i]] ^= 1;
+        plant_value(name_of(1), sound.data, sound.size);
+        assert_int_equal(get(1), KILN_OK);
+    }
     free(sound.data);
 }
 
@@ -770,6 +792,7 @@ static inline void test_many_keys_in_a_chain(void **state)
         cmocka_unit_test_setup_teardown(test_many_threads, set_up, tear_down),                     \
         cmocka_unit_test_setup_teardown(test_large_entries_are_not_put, set_up, tear_down),        \
         cmocka_unit_test_setup_teardown(test_wrong_values, set_up, tear_down),                     \
+        cmocka_unit_test_setup_teardown(test_wrong_values_of_many_pieces, set_up, tear_down),      \
         cmocka_unit_test_setup_teardown(test_a_newer_entry_stays, set_up, tear_down),              \
         cmocka_unit_test_setup_teardown(test_damaged_entries_are_moved, set_up, tear_down),        \
         cmocka_unit_test_setup_teardown(test_a_judgment_removes_nothing, set_up, tear_down),       \

@@ -137,7 +137,10 @@ kiln_status kilni_http_ask_object(kilni_remote *remote, const kilni_http_object 
 
 static void take_data(kilni_http_request *request, kilni_remote_bytes *ret_bytes)
 {
-    *ret_bytes = (kilni_remote_bytes){.data = request->data, .size = request->size};
+    *ret_bytes = (kilni_remote_bytes){.data = request->data,
+                                      .size = request->size,
+                                      .is_hashed = request->is_hashed,
+                                      .hash = request->digest};
     request->data = NULL;
 }
 

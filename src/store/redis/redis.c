@@ -117,7 +117,10 @@ static void release(kilni_redis_exchange *exchange)
 
 static void take_data(kilni_redis_value *value, kilni_remote_bytes *ret_bytes)
 {
-    *ret_bytes = (kilni_remote_bytes){.data = value->data, .size = value->size};
+    *ret_bytes = (kilni_remote_bytes){.data = value->data,
+                                      .size = value->size,
+                                      .is_hashed = value->is_hashed,
+                                      .hash = value->hash};
     value->data = NULL;
 }
 

@@ -2,7 +2,7 @@
  *
  * The interface between libkiln and libkiln_remote. It treats a server as a place that keeps bytes
  * under names. Only libkiln interprets the bytes and verifies what a server sends. Libkiln_remote
- * does neither.
+ * does neither. It hashes values while they arrive, but does not know what their hashes must be.
  */
 #pragma once
 
@@ -10,13 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <kiln/key.h>
 #include <kiln/status.h>
 
 #include "store/remote/server_state.h"
 
 /* Must be increased with every change of this file. Libkiln uses libkiln_remote only if both have
  * the same version. */
-#define KILNI_CONNECTOR_VERSION 12u
+#define KILNI_CONNECTOR_VERSION 13u
 
 /* The symbols under which libkiln_remote exports a kilni_connector for each kind of server. */
 #define KILNI_REDIS_CONNECTOR "kiln_remote_connector"
@@ -74,10 +75,17 @@ typedef struct kilni_remote kilni_remote;
 /* A lease: the right to do something, which the server grants to one process at a time. */
 typedef struct kilni_remote_lease kilni_remote_lease;
 
+/* The hash of a value does not cover this many bytes at its end: the checksum of an entry. */
+#define KILNI_REMOTE_UNHASHED 16u
+
 /* Bytes that the owner must free with free(). */
 typedef struct kilni_remote_bytes {
     unsigned char *data;
     size_t size;
+    /* The hash (kilni_hash) of all bytes except the last KILNI_REMOTE_UNHASHED, if libkiln_remote
+     * has computed it while the bytes arrived. */
+    bool is_hashed;
+    kiln_digest hash;
 } kilni_remote_bytes;
 
 /* A question about one value. Several questions can be asked together. */

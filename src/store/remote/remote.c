@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "entry/entry.h"
+#include "entry/format.h"
 #include "key/hash.h"
 #include "os/clock.h"
 #include "store/call_limit.h"
@@ -40,6 +41,9 @@
 
 /* The first pause before this process asks again for a lease that a different holder has. */
 #define PAUSE_MIN_NS UINT64_C(20000000)
+
+_Static_assert(KILNI_REMOTE_UNHASHED == KILNI_ENTRY_CHECKSUM_SIZE,
+               "the hash of a value is the one that an entry's checksum must equal");
 
 typedef struct remote_store {
     kiln_store store; /* first: a remote_store is a kiln_store */
@@ -164,8 +168,9 @@ static kiln_status adopt(const remote_store *self, kilni_remote_bytes bytes,
                          const kiln_digest *digest, kiln_entry **ret_entry)
 {
     kiln_entry *entry = NULL;
-    const kiln_status status = kilni_signers_adopt(self->store.signers, self->store.signing_key,
-                                                   bytes.data, bytes.size, &entry);
+    const kiln_status status =
+        kilni_signers_adopt(self->store.signers, self->store.signing_key, bytes.data, bytes.size,
+                            bytes.is_hashed ? &bytes.hash : NULL, &entry);
     if (status != KILN_OK) {
         free(bytes.data);
         return status;
