@@ -428,11 +428,12 @@ static void get_batch_by(size_t index, const kilni_trusted_keys *keys_of_signers
     for (size_t i = 0; i < FLEET_BATCH; i++) {
         kiln_entry *entry = NULL;
         const kilni_remote_bytes bytes = questions[i].bytes;
+        const kiln_digest *hash = bytes.is_hashed ? &bytes.hash : NULL;
         fleet_expect(questions[i].status == KILN_OK &&
-                         (keys_of_signers
-                              ? kilni_entry_adopt_trusted(bytes.data, bytes.size, &trust, &entry)
-                              : kilni_entry_adopt(bytes.data, bytes.size, NULL, &entry)) ==
-                             KILN_OK &&
+                         (keys_of_signers ? kilni_entry_adopt_trusted_hashed(bytes.data, bytes.size,
+                                                                             hash, &trust, &entry)
+                                          : kilni_entry_adopt_hashed(bytes.data, bytes.size, hash,
+                                                                     NULL, &entry)) == KILN_OK &&
                          kiln_key_equals(kiln_entry_key(entry), keys[index + i]),
                      "an entry of a batch");
         kiln_entry_release(&entry);

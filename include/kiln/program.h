@@ -399,6 +399,22 @@ KILN_API kiln_status kiln_program_obtain(const kiln_program_desc *desc,
                                          kiln_program **ret_program,
                                          kiln_program_result *ret_result, kiln_error *error);
 
+/* Loads the programs of several descriptions, if a store has them, so that later calls find them in
+ * memory. If the store is on a server, the keys that no local store has are asked for together, up
+ * to 64 in one round trip (kiln_store_get_many). Takes no leases and builds nothing: a program that
+ * was not found is looked up again, leased and built when it is requested.
+ *
+ * A program that was loaded counts as a hit in the store. A program that memory has, that another
+ * thread is building, or that is never kept in a store is skipped.
+ *
+ * @descs       descriptions of one context; none is NULL; a description may occur more than once
+ * @ret_loaded  [out] how many programs this call has loaded; may be NULL
+ * Returns KILN_OK, even if nothing was found; KILN_E_INVALID: nothing was looked up;
+ * KILN_E_NO_MEMORY: some programs were not looked up. Blocks: on the store and on the ops' load
+ * function; other threads that request the same programs wait meanwhile. */
+KILN_API kiln_status kiln_program_prefetch(const kiln_program_desc *const *descs, size_t count,
+                                           size_t *ret_loaded);
+
 /* Looks for a program in memory, and never builds, loads or waits.
  *
  * @ret_program  [out] with KILN_OK one hold, to be released with kiln_program_release

@@ -351,6 +351,19 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         *this = program(found);
     }
 
+    /* Loads programs of one context into memory, if a store has them. A server is asked for many of
+     * them at once. Returns how many were loaded. */
+    static std::size_t prefetch(const std::vector<program_desc> &wanted)
+    {
+        std::vector<const kiln_program_desc *> descs;
+        for (const program_desc &desc : wanted) {
+            descs.push_back(desc.get());
+        }
+        std::size_t loaded = 0;
+        detail::check(kiln_program_prefetch(descs.data(), descs.size(), &loaded));
+        return loaded;
+    }
+
     /* Looks for the program in memory, and never builds, loads or waits. The result is empty if the
      * program is not in memory.
      *

@@ -160,6 +160,19 @@ KILN_API void kiln_store_close(kiln_store **store);
  * wants the entry, everything except KILN_OK is a miss. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 
+/* Does what kiln_store_get does, for several keys. Local stores are asked for each key. A server is
+ * then asked for all keys that they lack together: for up to 64 keys and 8 MiB in one round trip,
+ * or on an HTTP server or S3 over four connections. A server that fails makes all keys of a round
+ * trip misses, after at most 10 seconds.
+ *
+ * @keys          none is NULL; a key may occur more than once
+ * @ret_entries   [out] one for each key: one reference, or NULL if the entry was not found
+ * @ret_statuses  [out] the status of each key, as kiln_store_get returns it; may be NULL
+ * Returns KILN_OK; KILN_E_INVALID: nothing was looked up. Threads: any. Blocks: on reading. */
+KILN_API kiln_status kiln_store_get_many(kiln_store *store, const kiln_key *const *keys,
+                                         size_t count, kiln_entry **ret_entries,
+                                         kiln_status *ret_statuses);
+
 /* Records a key that was not found, and the time, as the store's last miss, for `kiln why --last`:
  * for callers that build without a context. Does nothing if the store was not opened with
  * KILN_STORE_NOTE_MISSES, or is not writable. A failure does no harm. NULL is allowed.
@@ -200,6 +213,15 @@ KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 /* Checks whether a get would find a file, without reading it. Returns KILN_OK; KILN_MISS;
  * KILN_E_IO; KILN_E_INVALID. Threads: any. Blocks: on the file system. */
 KILN_API kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key);
+
+/* Does what kiln_store_contains does, for several keys. Asks servers as kiln_store_get_many does.
+ *
+ * @keys          none is NULL
+ * @ret_statuses  [out] the status of each key, as kiln_store_contains returns it
+ * Returns KILN_OK; KILN_E_INVALID: nothing was looked up. Threads: any. Blocks: on the file system
+ * and on servers. */
+KILN_API kiln_status kiln_store_contains_many(kiln_store *store, const kiln_key *const *keys,
+                                              size_t count, kiln_status *ret_statuses);
 
 /* Takes the right to build a key. Only one process of this machine has the lease at a time. If the
  * store is on a server, or is a chain with one, only one process on all machines that use the

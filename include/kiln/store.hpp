@@ -14,9 +14,11 @@
 #ifndef KILN_STORE_HPP
 #define KILN_STORE_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include <kiln/entry.hpp>
 #include <kiln/key.hpp>
@@ -133,6 +135,24 @@ class store
         }
         detail::check_store(code);
         return entry(found);
+    }
+
+    /* Looks up several keys. A server is asked for many of them at once. Each result is empty if
+     * there is no entry that can be used. */
+    std::vector<entry> get_many(const std::vector<key> &wanted) const
+    {
+        std::vector<const kiln_key *> keys;
+        for (const key &one : wanted) {
+            keys.push_back(one.get());
+        }
+        std::vector<kiln_entry *> found(keys.size());
+        detail::check(
+            kiln_store_get_many(store_.get(), keys.data(), keys.size(), found.data(), nullptr));
+        std::vector<entry> entries(found.size());
+        for (std::size_t i = 0; i < found.size(); i++) {
+            entries[i] = entry(found[i]);
+        }
+        return entries;
     }
 
     /* Publishes an entry under its own key, completely or not at all. */

@@ -217,7 +217,7 @@ typedef struct kiln_copy_report {
     uint64_t gone;            /* removed meanwhile, or too large for the source store to read */
 } kiln_copy_report;
 
-/* Copies entries, one after the other, from the store @from into the store @into. Each entry is
+/* Copies entries from the store @from into the store @into. Each entry is
  * verified, and put like any other entry: uncompressed into a directory, compressed and stripped to
  * a server, and signed if the store signs. An entry that @into already has is not read from @from,
  * so repeating an interrupted copy continues it. A chain has an entry if any of its stores does.

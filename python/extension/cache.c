@@ -5,6 +5,7 @@
 #include "entry.h"
 #include "error.h"
 #include "key.h"
+#include "prefetch.h"
 #include "request.h"
 #include "state.h"
 #include "stats.h"
@@ -38,18 +39,19 @@ static void send_stats(cache_object *self, store_handle *handle, const kiln_stat
     store_handle_count(handle, &delta, by_store);
 }
 
-static void count(cache_object *self, const request *done)
+/* @by_store  what the store has counted itself */
+static void count(cache_object *self, store_handle *handle, const kiln_stats *counted,
+                  const kiln_stats *by_store)
 {
-    const kiln_stats by_store = {.puts = done->puts, .corrupt = done->corrupt};
-    stats_add(&self->totals, &done->counted);
-    stats_add(&self->totals, &by_store);
-    if (!done->handle) {
+    stats_add(&self->totals, counted);
+    stats_add(&self->totals, by_store);
+    if (!handle) {
         return;
     }
-    stats_add(&self->unsent, &done->counted);
+    stats_add(&self->unsent, counted);
     /* A hit in memory writes no file. */
-    if (done->counted.hits_store + done->counted.misses > 0) {
-        send_stats(self, done->handle, &by_store);
+    if (counted->hits_store + counted->misses > 0) {
+        send_stats(self, handle, by_store);
     }
 }
 
@@ -147,7 +149,8 @@ static PyObject *run(cache_object *self, request *wanted)
     }
     wanted->memory = self->memory;
     kiln_entry *entry = request_run(wanted);
-    count(self, wanted);
+    const kiln_stats by_store = {.puts = wanted->puts, .corrupt = wanted->corrupt};
+    count(self, wanted->handle, &wanted->counted, &by_store);
     store_handle_release(wanted->handle);
     return entry ? entry_object_new(entry) : NULL;
 }
@@ -172,6 +175,36 @@ static PyObject *cache_get_or_build(PyObject *self, PyObject *args, PyObject *ke
     request wanted = {
         .key = key_object_key(key), .build = build, .name = name, .lease_wait_ns = wait_ns};
     return run((cache_object *)self, &wanted);
+}
+
+/* Returns how many entries came from the store. NULL: an exception is set. */
+static PyObject *prefetch_from(cache_object *self, store_handle *handle, key_list *wanted)
+{
+    prefetch work = {.memory = self->memory, .handle = handle, .wanted = wanted};
+    if (!prefetch_run(&work)) {
+        return NULL;
+    }
+    const kiln_stats by_store = {.corrupt = work.corrupt};
+    count(self, handle, &work.counted, &by_store);
+    return PyLong_FromUnsignedLongLong(work.counted.hits_store);
+}
+
+static PyObject *cache_prefetch(PyObject *object, PyObject *keys)
+{
+    cache_object *self = (cache_object *)object;
+    key_list wanted;
+    PyObject *found = NULL;
+    if (key_list_read(keys, &wanted)) {
+        store_handle *handle = self->store ? store_object_use(self->store) : NULL;
+        if (handle) {
+            found = prefetch_from(self, handle, &wanted);
+        } else if (!self->store) {
+            found = PyLong_FromLong(0);
+        }
+        store_handle_release(handle);
+    }
+    key_list_done(&wanted);
+    return found;
 }
 
 static PyObject *remove_from_store(PyObject *store, const kiln_key *key, int was_in_memory)
@@ -250,6 +283,11 @@ static PyMethodDef methods[] = {
      "that has waited longest calls its own build. A store that fails is a miss. wait is how many\n"
      "seconds to wait for another process that builds the key; after that, this process builds\n"
      "too. Raises Error with status 'KILN_E_CYCLE' if a build would wait for itself."},
+    {"prefetch", cache_prefetch, METH_O,
+     "prefetch($self, keys, /)\n--\n\n"
+     "Takes the entries of an iterable of keys from the store into memory, so that get_or_build\n"
+     "finds them there. A server is asked for many of the keys at once. Builds nothing and takes\n"
+     "no leases. Returns how many entries came from the store."},
     {"remove", cache_remove, METH_O,
      "remove($self, key, /)\n--\n\n"
      "Removes an entry from memory and from the store. Returns False if neither had it."},

@@ -54,9 +54,7 @@ static step ask_memory(request *wanted)
     return FOUND;
 }
 
-/* Returns the approximate cost of a miss in memory once a store has the entry: the cost of reading
- * it. */
-static uint64_t reload_cost(const kiln_entry *entry)
+uint64_t request_reload_cost(const kiln_entry *entry)
 {
     return UINT64_C(100000) + kiln_entry_encoding(entry).size;
 }
@@ -87,7 +85,7 @@ static step ask_store(request *wanted)
     const uint64_t build_ns = kiln_entry_provenance(wanted->entry).build_ns;
     wanted->counted.hits_store++;
     wanted->counted.saved_ns += build_ns > load_ns ? build_ns - load_ns : 0;
-    fulfil(wanted, reload_cost(wanted->entry));
+    fulfil(wanted, request_reload_cost(wanted->entry));
     return FOUND;
 }
 
@@ -196,7 +194,8 @@ static step build(request *wanted)
 static void publish(request *wanted)
 {
     const kiln_entry *entry = wanted->entry;
-    fulfil(wanted, wanted->handle ? reload_cost(entry) : kiln_entry_provenance(entry).build_ns);
+    fulfil(wanted,
+           wanted->handle ? request_reload_cost(entry) : kiln_entry_provenance(entry).build_ns);
     if (!wanted->handle) {
         return;
     }

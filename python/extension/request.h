@@ -36,4 +36,8 @@ typedef struct request {
  * to the entry; NULL: an exception is set. */
 kiln_entry *request_run(request *wanted);
 
+/* Returns the approximate cost of a miss in memory once a store has the entry: the cost of reading
+ * it. */
+uint64_t request_reload_cost(const kiln_entry *entry);
+
 #endif

@@ -9,6 +9,7 @@
 #include "entry.h"
 #include "error.h"
 #include "key.h"
+#include "key_list.h"
 #include "lease.h"
 #include "listing.h"
 #include "state.h"
@@ -272,6 +273,38 @@ static PyObject *store_get(PyObject *self, PyObject *object)
     return found;
 }
 
+/* Makes a list of what get_many returns. NULL: an exception is set. */
+static PyObject *entries_or_none(key_list *wanted, const char *location)
+{
+    PyObject *all = PyList_New((Py_ssize_t)wanted->count);
+    for (size_t i = 0; all && i < wanted->count; i++) {
+        kiln_entry *entry = wanted->entries[i];
+        wanted->entries[i] = NULL;
+        PyObject *found = entry_or_none(wanted->statuses[i], entry, wanted->keys[i], location);
+        if (!found || PyList_SetItem(all, (Py_ssize_t)i, found) != 0) {
+            Py_CLEAR(all);
+        }
+    }
+    return all;
+}
+
+static PyObject *store_get_many(PyObject *self, PyObject *keys)
+{
+    key_list wanted;
+    store_handle *handle = key_list_read(keys, &wanted) ? store_object_use(self) : NULL;
+    PyObject *found = NULL;
+    if (handle) {
+        Py_BEGIN_ALLOW_THREADS
+        kiln_store_get_many(handle->store, wanted.keys, wanted.count, wanted.entries,
+                            wanted.statuses);
+        Py_END_ALLOW_THREADS
+        found = entries_or_none(&wanted, handle->location);
+    }
+    key_list_done(&wanted);
+    store_handle_release(handle);
+    return found;
+}
+
 static PyObject *store_note_miss(PyObject *self, PyObject *object)
 {
     store_handle *handle = use_with_key(self, object);
@@ -461,6 +494,10 @@ static PyMethodDef methods[] = {
      "get($self, key, /)\n--\n\n"
      "Looks an entry up and verifies it. Returns None if no entry can be used: an entry that is\n"
      "damaged, not signed as it should be, or of a newer format is a miss."},
+    {"get_many", store_get_many, METH_O,
+     "get_many($self, keys, /)\n--\n\n"
+     "Does what get does for each key of an iterable, and returns a list. A server is asked for\n"
+     "many of the keys at once."},
     {"put", store_put, METH_O,
      "put($self, entry, /)\n--\n\n"
      "Publishes an entry under its key, completely or not at all, and replaces the entry that was\n"

@@ -48,6 +48,16 @@ typedef struct kilni_entry_trust {
 kiln_status kilni_entry_adopt_trusted(void *bytes, size_t size, const kilni_entry_trust *trust,
                                       kiln_entry **ret_entry);
 
+/* Do the same as kilni_entry_adopt and kilni_entry_adopt_trusted, for a caller that may have
+ * computed the hash of the bytes before the checksum.
+ *
+ * @hash  NULL: it is not known */
+kiln_status kilni_entry_adopt_hashed(void *bytes, size_t size, const kiln_digest *hash,
+                                     const kilni_signing_key *signing_key, kiln_entry **ret_entry);
+kiln_status kilni_entry_adopt_trusted_hashed(void *bytes, size_t size, const kiln_digest *hash,
+                                             const kilni_entry_trust *trust,
+                                             kiln_entry **ret_entry);
+
 /* The size of a probe. A caller probes the first bytes of a file before it allocates memory for the
  * whole file, because these bytes can show that the file is not a whole entry. */
 #define KILNI_ENTRY_PROBE_SIZE 64u

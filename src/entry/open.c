@@ -124,14 +124,28 @@ kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_structure *st
     return status == KILN_OK ? kilni_entry_open(bytes, structure, NULL, ret_entry) : status;
 }
 
+/* @hash  of the bytes before the checksum; NULL: it is not known */
+static kiln_status decode(const void *bytes, size_t size, const kiln_digest *hash,
+                          kilni_entry_structure *ret_structure)
+{
+    return hash ? kilni_entry_structure_decode_hashed(bytes, size, hash, ret_structure)
+                : kilni_entry_structure_decode(bytes, size, ret_structure);
+}
+
 kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_signing_key *signing_key,
                               kiln_entry **ret_entry)
+{
+    return kilni_entry_adopt_hashed(bytes, size, NULL, signing_key, ret_entry);
+}
+
+kiln_status kilni_entry_adopt_hashed(void *bytes, size_t size, const kiln_digest *hash,
+                                     const kilni_signing_key *signing_key, kiln_entry **ret_entry)
 {
     if (!bytes || !ret_entry) {
         return KILN_E_INVALID;
     }
     kilni_entry_structure structure;
-    kiln_status status = kilni_entry_structure_decode(bytes, size, &structure);
+    const kiln_status status = decode(bytes, size, hash, &structure);
     if (status != KILN_OK) {
         return status;
     }
@@ -158,8 +172,14 @@ static kiln_status open_verified(void *bytes, const kilni_entry_structure *struc
 kiln_status kilni_entry_adopt_trusted(void *bytes, size_t size, const kilni_entry_trust *trust,
                                       kiln_entry **ret_entry)
 {
+    return kilni_entry_adopt_trusted_hashed(bytes, size, NULL, trust, ret_entry);
+}
+
+kiln_status kilni_entry_adopt_trusted_hashed(void *bytes, size_t size, const kiln_digest *hash,
+                                             const kilni_entry_trust *trust, kiln_entry **ret_entry)
+{
     kilni_entry_structure structure;
-    kiln_status status = kilni_entry_structure_decode(bytes, size, &structure);
+    kiln_status status = decode(bytes, size, hash, &structure);
     if (status != KILN_OK) {
         return status;
     }

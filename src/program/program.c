@@ -118,22 +118,31 @@ static void release_store(void *hold)
     kilni_program_release_store(taken->context, taken->held);
 }
 
+/* @key  where the request's key is kept */
+static kilni_request request_of(kilni_live_program *live, const kiln_key **key, uint64_t wait_ns)
+{
+    const kiln_program_desc *desc = live->desc;
+    const bool is_captured = desc->context->ops->capture_cost == KILN_CAPTURE_CHEAP;
+    *key = desc->key;
+    return (kilni_request){
+        .ending = KILNI_KEEP_PROGRAM,
+        .keys = key,
+        .key_count = 1,
+        .memory_key = desc->memory_key,
+        .group = desc->image,
+        .wait_ns = wait_ns,
+        .ops = is_captured ? &capturing_ops : &building_ops,
+        .user = live,
+    };
+}
+
 static kiln_status run_request(kilni_live_program *live, uint64_t wait_ns,
                                kilni_request_result *result, kiln_error *error)
 {
     const kiln_program_desc *desc = live->desc;
     kiln_program_context *context = desc->context;
-    const kiln_key *key = desc->key;
-    const kilni_request request = {
-        .ending = KILNI_KEEP_PROGRAM,
-        .keys = &key,
-        .key_count = 1,
-        .memory_key = desc->memory_key,
-        .group = desc->image,
-        .wait_ns = wait_ns,
-        .ops = context->ops->capture_cost == KILN_CAPTURE_CHEAP ? &capturing_ops : &building_ops,
-        .user = live,
-    };
+    const kiln_key *key;
+    const kilni_request request = request_of(live, &key, wait_ns);
     store_hold hold = {context, kilni_program_hold_store(context, true)};
     const kilni_request_context with = {
         .memory = context->programs,
@@ -245,6 +254,103 @@ kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_p
                              kiln_program_result *ret_result, kiln_error *error)
 {
     return kiln_program_obtain(desc, NULL, ret_program, ret_result, error);
+}
+
+/* ---- prefetches ---- */
+
+/* The programs that are looked up together. */
+typedef struct program_batch {
+    size_t count;
+    kilni_live_program *lives[KILNI_REQUEST_KEYS_MAX];
+    const kiln_key *keys[KILNI_REQUEST_KEYS_MAX];
+    kilni_request requests[KILNI_REQUEST_KEYS_MAX];
+} program_batch;
+
+/* Adds a program, unless memory has it or no store keeps it. Returns KILN_OK; KILN_E_NO_MEMORY. */
+static kiln_status add_to_batch(program_batch *batch, const kiln_program_desc *desc)
+{
+    if (kilni_caching_of_desc(desc) != KILN_UNCACHED_NOT ||
+        !kilni_caching_has_storable_size(desc)) {
+        return KILN_OK;
+    }
+    kiln_pin *pin = find_in_memory(desc);
+    if (pin) {
+        kiln_pin_release(&pin);
+        return KILN_OK;
+    }
+    const size_t number = batch->count;
+    const kiln_status status = kilni_live_program_new(desc->context, desc, &batch->lives[number]);
+    if (status == KILN_OK) {
+        batch->requests[number] =
+            request_of(batch->lives[number], &batch->keys[number], KILN_NO_WAIT);
+        batch->count++;
+    }
+    return status;
+}
+
+static void release_batch(void *released)
+{
+    program_batch *batch = released;
+    for (size_t i = 0; i < batch->count; i++) {
+        kilni_live_program_release(batch->lives[i]);
+    }
+}
+
+static size_t load_batch(kiln_program_context *context, const program_batch *batch)
+{
+    size_t loaded = 0;
+    store_hold hold = {context, kilni_program_hold_store(context, true)};
+    const kilni_request_context with = {
+        .memory = context->programs, .store = hold.held->store, .writer = hold.held->writer};
+    pthread_cleanup_push(release_store, &hold);
+    loaded = kilni_request_prefetch(&with, batch->requests, batch->count);
+    pthread_cleanup_pop(1);
+    return loaded;
+}
+
+static kiln_status prefetch_block(const kiln_program_desc *const *descs, size_t count,
+                                  size_t *loaded)
+{
+    program_batch batch = {.count = 0};
+    kiln_status status = KILN_OK;
+    pthread_cleanup_push(release_batch, &batch);
+    for (size_t i = 0; i < count && status == KILN_OK; i++) {
+        status = add_to_batch(&batch, descs[i]);
+    }
+    if (batch.count > 0) {
+        *loaded += load_batch(descs[0]->context, &batch);
+    }
+    pthread_cleanup_pop(1);
+    return status;
+}
+
+static bool have_one_context(const kiln_program_desc *const *descs, size_t count)
+{
+    for (size_t i = 0; descs && i < count; i++) {
+        if (!descs[i] || descs[i]->context != descs[0]->context) {
+            return false;
+        }
+    }
+    return descs && count > 0 && !kilni_program_context_has_ended(descs[0]->context);
+}
+
+kiln_status kiln_program_prefetch(const kiln_program_desc *const *descs, size_t count,
+                                  size_t *ret_loaded)
+{
+    size_t loaded = 0;
+    kiln_status status = KILN_OK;
+    if (count > 0 && !have_one_context(descs, count)) {
+        return KILN_E_INVALID;
+    }
+    for (size_t i = 0; i < count && status == KILN_OK; i += KILNI_REQUEST_KEYS_MAX) {
+        const size_t left = count - i;
+        status = prefetch_block(
+            descs + i, left < KILNI_REQUEST_KEYS_MAX ? left : KILNI_REQUEST_KEYS_MAX, &loaded);
+    }
+    if (ret_loaded) {
+        *ret_loaded = loaded;
+    }
+    return status;
 }
 
 /* ---- programs that are being built ---- */

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -298,28 +299,40 @@ static kiln_status serve_found(flight *f, kilni_source source)
 
 /* ---- 2 store ---- */
 
-static void ask_store_for(flight *f, slot *wanted)
+/* Notes the store's answer. A plain miss must not hide a more specific reason. */
+static void note_look(flight *f, slot *wanted, kiln_status looked)
 {
-    kiln_store *store = f->context->store;
-    const bool was_counted =
-        wanted->looked == KILN_E_CORRUPT || wanted->looked == KILN_E_UNAUTHENTICATED;
-    wanted->looked = kilni_store_find(store, wanted->key, wanted->lease, was_counted,
-                                      &wanted->entry, &wanted->fill);
-    /* A plain miss must not hide a more specific reason. */
-    if (wanted->looked != KILN_OK && (f->result.store == KILN_OK || wanted->looked != KILN_MISS)) {
-        f->result.store = wanted->looked;
+    wanted->looked = looked;
+    if (looked != KILN_OK && (f->result.store == KILN_OK || looked != KILN_MISS)) {
+        f->result.store = looked;
     }
 }
 
+static void take_lookup(flight *f, slot *wanted, const kilni_lookup *lookup)
+{
+    wanted->entry = lookup->entry;
+    wanted->fill = lookup->fill;
+    note_look(f, wanted, lookup->status);
+}
+
+/* Asks for all keys for which memory has no entry. */
 static void ask_store(flight *f)
 {
+    kilni_lookup lookups[KILNI_REQUEST_KEYS_MAX];
+    slot *asked[KILNI_REQUEST_KEYS_MAX];
+    size_t count = 0;
     if (!f->context->store) {
         return;
     }
     for (size_t i = 0; i < f->slot_count; i++) {
         if (!f->slots[i].entry) {
-            ask_store_for(f, &f->slots[i]);
+            lookups[count].key = f->slots[i].key;
+            asked[count++] = &f->slots[i];
         }
+    }
+    kilni_store_find_many(f->context->store, lookups, count, false);
+    for (size_t i = 0; i < count; i++) {
+        take_lookup(f, asked[i], &lookups[i]);
     }
 }
 
@@ -369,7 +382,11 @@ static uint64_t likely_build_ns(const flight *f, const slot *wanted)
  * might have stored the entry, or replaced an entry that could not be used. */
 static void look_again(flight *f, slot *wanted)
 {
-    ask_store_for(f, wanted);
+    const bool was_counted =
+        wanted->looked == KILN_E_CORRUPT || wanted->looked == KILN_E_UNAUTHENTICATED;
+    note_look(f, wanted,
+              kilni_store_find(f->context->store, wanted->key, wanted->lease, was_counted,
+                               &wanted->entry, &wanted->fill));
     if (is_outdated(wanted)) {
         wanted->looked = KILN_MISS;
         kiln_entry_release(&wanted->entry);
@@ -730,4 +747,101 @@ kiln_status kilni_request_run(const kilni_request_context *context, const kilni_
     }
     finish(&f, status, ret_result);
     return status;
+}
+
+/* ---- prefetches ---- */
+
+typedef struct prefetch {
+    flight *flights;
+    size_t count;
+} prefetch;
+
+/* Gets a ticket for a program that memory lacks. Returns false if memory has the program or gives
+ * no ticket, for example because another thread builds the program. */
+static bool take_ticket(flight *f)
+{
+    slot *wanted = &f->slots[0];
+    const kiln_reserve_params params = {
+        .struct_size = sizeof params, .wait_ns = KILN_NO_WAIT, .group = f->request->group};
+    kiln_reservation reservation = {0};
+    if (kiln_cache_reserve(f->context->memory, wanted->memory_key, &params, &reservation, NULL) !=
+        KILN_OK) {
+        return false;
+    }
+    if (reservation.outcome == KILN_HIT) {
+        kiln_pin_release(&reservation.pin);
+    }
+    if (reservation.outcome == KILN_OWNER) {
+        wanted->ticket = reservation.ticket;
+    }
+    return wanted->ticket != NULL;
+}
+
+static void begin_flights(prefetch *work, const kilni_request_context *context,
+                          const kilni_request *requests, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        flight *f = &work->flights[work->count];
+        *f = (flight){
+            .context = context, .request = &requests[i], .error.struct_size = sizeof f->error};
+        collect_slots(f);
+        work->count += take_ticket(f);
+    }
+}
+
+/* The tickets of the programs that the store does not have pass to threads that wait for them. */
+static void find_all(prefetch *work, kiln_store *store)
+{
+    kilni_lookup lookups[KILNI_REQUEST_KEYS_MAX];
+    for (size_t i = 0; i < work->count; i++) {
+        lookups[i].key = work->flights[i].slots[0].key;
+    }
+    kilni_store_find_many(store, lookups, work->count, false);
+    for (size_t i = 0; i < work->count; i++) {
+        flight *f = &work->flights[i];
+        take_lookup(f, &f->slots[0], &lookups[i]);
+        if (!f->slots[0].entry) {
+            abandon(f, KILN_BUSY);
+        }
+    }
+}
+
+/* Returns whether the program was loaded. */
+static bool end_flight(flight *f)
+{
+    const kiln_status status = serve_found(f, KILNI_FROM_STORE);
+    kilni_request_result result;
+    abandon(f, KILN_BUSY);
+    kiln_pin_release(&f->result.pin);
+    finish(f, status, &result);
+    return status == KILN_OK;
+}
+
+/* A cleanup handler, as abandon_on_exit. */
+static void abandon_all(void *unfinished)
+{
+    prefetch *work = unfinished;
+    while (work->count > 0) {
+        abandon_on_exit(&work->flights[--work->count]);
+    }
+    free(work->flights);
+}
+
+size_t kilni_request_prefetch(const kilni_request_context *context, const kilni_request *requests,
+                              size_t count)
+{
+    size_t loaded = 0;
+    prefetch work = {.flights = context->store ? calloc(count, sizeof *work.flights) : NULL};
+    if (!work.flights) {
+        return 0;
+    }
+    pthread_cleanup_push(abandon_all, &work);
+    begin_flights(&work, context, requests, count);
+    find_all(&work, context->store);
+    while (work.count > 0) {
+        loaded += end_flight(&work.flights[work.count - 1]);
+        work.count--;
+    }
+    pthread_cleanup_pop(1);
+    return loaded;
 }

@@ -118,6 +118,18 @@ typedef struct kilni_request_result {
 kiln_status kilni_request_run(const kilni_request_context *context, const kilni_request *request,
                               kilni_request_result *ret_result, kiln_error *error);
 
+/* Loads the programs of several requests if memory lacks them and the store has them. Looks all of
+ * them up together, waits for no other caller, takes no lease and builds nothing. A program that is
+ * found counts as a hit in the store; nothing counts as a miss. While the store is asked, other
+ * callers of the same programs wait.
+ *
+ * @requests  with KILNI_KEEP_PROGRAM
+ * @count     1 to KILNI_REQUEST_KEYS_MAX
+ * Returns how many programs were loaded. If an op throws an exception or ends its thread, the
+ * programs that are not yet loaded are left to other callers. */
+size_t kilni_request_prefetch(const kilni_request_context *context, const kilni_request *requests,
+                              size_t count);
+
 /* Asks memory for a key. This is the first step of a request. The function is for callers that need
  * only this step.
  *

@@ -4,6 +4,8 @@
  */
 #include <kiln/store_tools.h>
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/sized_struct.h"
 #include "entry/entry.h"
@@ -11,12 +13,18 @@
 #include "store/store.h"
 
 typedef struct copying {
-    kiln_store *into;
+    kiln_store *from, *into;
     kiln_copy_params params;
     kiln_copy_report report;
     unsigned unread_in_a_row; /* how many of the last reads from the source failed with KILN_E_IO */
     kiln_status status;       /* KILN_OK, or why the walk ended */
     bool is_of_source;        /* status comes from the source and not from the destination */
+    /* The items that are to be copied, if a server is asked for many of them at once: their
+     * digests, and what the destination has. */
+    bool has_batches;
+    size_t waiting;
+    kiln_digest digests[KILNI_STORE_MANY];
+    kiln_status found[KILNI_STORE_MANY];
 } copying;
 
 /* The copy ends when this many reads in a row have failed with KILN_E_IO. A single unreadable file
@@ -134,6 +142,17 @@ static void note_reading(copying *work, kiln_status status)
     }
 }
 
+/* @found  what look_at_digest returned for the entry's digest
+ * @status, @entry  the answer of the source */
+static void take_answer(copying *work, kiln_status found, kiln_status status,
+                        const kiln_entry *entry)
+{
+    note_reading(work, status);
+    if (status == KILN_OK) {
+        take(work, entry, found);
+    }
+}
+
 /* @item  an item that is to be copied */
 static void copy_item(copying *work, kiln_item *item, const kiln_digest *digest)
 {
@@ -144,12 +163,71 @@ static void copy_item(copying *work, kiln_item *item, const kiln_digest *digest)
     }
     kiln_entry *entry = NULL;
     const kiln_status status = kiln_item_read(item, &entry);
-    note_reading(work, status);
-    if (status == KILN_OK) {
-        take(work, entry, found);
-    }
+    take_answer(work, found, status, entry);
     kiln_entry_release(&entry);
 }
+
+/* ---- batches ---- */
+
+static void note_found(void *user, size_t index, kiln_status status, const kiln_entry *entry)
+{
+    (void)entry;
+    ((copying *)user)->found[index] = status;
+}
+
+static void take_if_going_on(void *user, size_t index, kiln_status status, const kiln_entry *entry)
+{
+    copying *work = user;
+    if (work->status == KILN_OK) {
+        take_answer(work, work->found[index],
+                    status == KILN_OK && !kilni_store_has_kind_of_key(entry) ? KILN_E_CORRUPT
+                                                                             : status,
+                    entry);
+    }
+}
+
+/* Copies the items that wait. First asks the destination for all of them, and then the source for
+ * those that the destination does not have. */
+static void copy_waiting(copying *work)
+{
+    size_t missing = 0;
+    kilni_store_read_digests(work->into, work->digests, work->waiting, note_found, work);
+    for (size_t i = 0; i < work->waiting; i++) {
+        if (is_present(work->found[i])) {
+            work->report.present++;
+        } else {
+            work->digests[missing] = work->digests[i];
+            work->found[missing++] = work->found[i];
+        }
+    }
+    work->waiting = 0;
+    kilni_store_read_digests(work->from, work->digests, missing, take_if_going_on, work);
+}
+
+/* Returns true if the destination can be asked for many digests at once, and the source finds
+ * entries by their digests. No entry has a digest of zeros. */
+static bool is_worth_batches(copying *work)
+{
+    static const kiln_digest zeros;
+    kiln_entry *none = NULL;
+    return work->into->ops->read_digests &&
+           work->from->ops->read_digest(work->from, &zeros, &none) != KILN_E_UNSUPPORTED;
+}
+
+/* A walk may visit an item twice. The second time, the destination is asked again. */
+static void add_waiting(copying *work, const kiln_digest *digest)
+{
+    bool is_known = false;
+    for (size_t i = 0; i < work->waiting; i++) {
+        is_known |= memcmp(&work->digests[i], digest, sizeof *digest) == 0;
+    }
+    if (is_known || work->waiting == KILNI_STORE_MANY) {
+        copy_waiting(work);
+    }
+    work->digests[work->waiting++] = *digest;
+}
+
+/* ---- the walk ---- */
 
 static int visit(void *user, kiln_item *item)
 {
@@ -159,7 +237,11 @@ static int visit(void *user, kiln_item *item)
     if (status != KILN_OK) {
         note_reading(work, status);
     } else if (is_wanted(work, &info)) {
-        copy_item(work, item, &info.digest);
+        if (work->has_batches && info.kind != KILN_ENTRY_REQUEST) {
+            add_waiting(work, &info.digest);
+        } else {
+            copy_item(work, item, &info.digest);
+        }
     }
     return work->status != KILN_OK;
 }
@@ -196,9 +278,13 @@ static kiln_status check_stores(const kiln_store *from, const kiln_store *into, 
     return KILN_OK;
 }
 
-static kiln_status copy_all(kiln_store *from, copying *work, kiln_error *error)
+static kiln_status copy_all(copying *work, kiln_error *error)
 {
-    const kiln_status walked = kiln_store_each(from, visit, work);
+    work->has_batches = is_worth_batches(work);
+    const kiln_status walked = kiln_store_each(work->from, visit, work);
+    if (work->status == KILN_OK) {
+        copy_waiting(work);
+    }
     const bool is_of_source = work->is_of_source || work->status == KILN_OK;
     const kiln_status status = work->status == KILN_OK ? walked : work->status;
     return status == KILN_OK
@@ -213,13 +299,13 @@ kiln_status kiln_store_copy(kiln_store *from, kiln_store *into, const kiln_copy_
     if (!from || !into || !ret_report || !kilni_sized_struct_is_valid(ret_report)) {
         return KILN_E_INVALID;
     }
-    copying work = {.into = into};
+    copying work = {.from = from, .into = into};
     kiln_status status = read_params(params, &work.params, error);
     if (status == KILN_OK) {
         status = check_stores(from, into, work.params.flags, error);
     }
     if (status == KILN_OK) {
-        status = copy_all(from, &work, error);
+        status = copy_all(&work, error);
     }
     kilni_sized_struct_copy_out(ret_report, &work.report, sizeof work.report);
     return status;

@@ -193,6 +193,86 @@ kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_
     return status;
 }
 
+/* Engines release an entry that they do not return, so a look-up without an entry needs nothing. */
+static void hand_out_many(kilni_lookup *lookups, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        kiln_entry *found = lookups[i].entry;
+        lookups[i].entry = NULL;
+        lookups[i].status = hand_out(lookups[i].status, found, &lookups[i].entry);
+    }
+}
+
+void kilni_store_get_many_from_tier(kiln_store *tier, kilni_lookup *lookups, size_t count)
+{
+    tier->ops->get_many(tier, lookups, count);
+    hand_out_many(lookups, count);
+}
+
+static void find_block(kiln_store *store, kilni_lookup *lookups, size_t count, bool is_again)
+{
+    kilni_store_get_many_from_tier(store, lookups, count);
+    for (size_t i = 0; i < count; i++) {
+        lookups[i].fill = lookups[i].status == KILN_OK && store->ops->fill ? lookups[i].fill : 0;
+        if (!is_again) {
+            count_if_damaged(store, lookups[i].status);
+        }
+    }
+}
+
+static size_t block_size(size_t left)
+{
+    return left < KILNI_STORE_MANY ? left : KILNI_STORE_MANY;
+}
+
+void kilni_store_find_many(kiln_store *store, kilni_lookup *lookups, size_t count, bool is_again)
+{
+    const bool has_blocks = store && store->ops->get_many && count > 1;
+    for (size_t i = 0; i < count; i++) {
+        lookups[i] = (kilni_lookup){.key = lookups[i].key};
+        if (!has_blocks) {
+            lookups[i].status = kilni_store_find(store, lookups[i].key, NULL, is_again,
+                                                 &lookups[i].entry, &lookups[i].fill);
+        }
+    }
+    for (size_t i = 0; has_blocks && i < count; i += KILNI_STORE_MANY) {
+        find_block(store, lookups + i, block_size(count - i), is_again);
+    }
+}
+
+typedef struct digest_block {
+    size_t first;
+    kilni_digest_fn *visit;
+    void *user;
+} digest_block;
+
+static void visit_in_block(void *user, size_t index, kiln_status status, const kiln_entry *entry)
+{
+    const digest_block *block = user;
+    block->visit(block->user, block->first + index, status, entry);
+}
+
+static void read_digest(kiln_store *store, const kiln_digest *digest, size_t index,
+                        kilni_digest_fn *visit, void *user)
+{
+    kiln_entry *entry = NULL;
+    const kiln_status status = store->ops->read_digest(store, digest, &entry);
+    visit(user, index, status, entry);
+    kiln_entry_release(&entry);
+}
+
+void kilni_store_read_digests(kiln_store *store, const kiln_digest *digests, size_t count,
+                              kilni_digest_fn *visit, void *user)
+{
+    for (size_t i = 0; !store->ops->read_digests && i < count; i++) {
+        read_digest(store, &digests[i], i, visit, user);
+    }
+    for (size_t i = 0; store->ops->read_digests && i < count; i += KILNI_STORE_MANY) {
+        digest_block block = {.first = i, .visit = visit, .user = user};
+        store->ops->read_digests(store, digests + i, block_size(count - i), visit_in_block, &block);
+    }
+}
+
 kiln_status kilni_store_get_from_tier(kiln_store *tier, const kiln_key *key, kiln_entry **ret_entry,
                                       bool *ret_first_use)
 {
@@ -221,6 +301,49 @@ kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **
         kilni_store_fill(store, fill, key, *ret_entry);
     }
     return status;
+}
+
+static bool has_all(const kiln_key *const *keys, size_t count)
+{
+    for (size_t i = 0; keys && i < count; i++) {
+        if (!keys[i]) {
+            return false;
+        }
+    }
+    return keys || count == 0;
+}
+
+/* @ret_statuses  can be NULL */
+static void get_block(kiln_store *store, const kiln_key *const *keys, size_t count,
+                      kiln_entry **ret_entries, kiln_status *ret_statuses)
+{
+    kilni_lookup lookups[KILNI_STORE_MANY];
+    for (size_t i = 0; i < count; i++) {
+        lookups[i].key = keys[i];
+    }
+    kilni_store_find_many(store, lookups, count, false);
+    for (size_t i = 0; i < count; i++) {
+        ret_entries[i] = lookups[i].entry;
+        if (ret_statuses) {
+            ret_statuses[i] = lookups[i].status;
+        }
+        if (lookups[i].status == KILN_OK) {
+            kilni_store_fill(store, lookups[i].fill, keys[i], lookups[i].entry);
+        }
+    }
+}
+
+kiln_status kiln_store_get_many(kiln_store *store, const kiln_key *const *keys, size_t count,
+                                kiln_entry **ret_entries, kiln_status *ret_statuses)
+{
+    if (!has_all(keys, count) || (!ret_entries && count > 0)) {
+        return KILN_E_INVALID;
+    }
+    for (size_t i = 0; i < count; i += KILNI_STORE_MANY) {
+        get_block(store, keys + i, block_size(count - i), ret_entries + i,
+                  ret_statuses ? ret_statuses + i : NULL);
+    }
+    return KILN_OK;
 }
 
 static kiln_status put(kiln_store *store, const kiln_entry *entry)
@@ -358,6 +481,22 @@ kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key)
         return KILN_E_INVALID;
     }
     return store ? store->ops->contains(store, key) : KILN_MISS;
+}
+
+kiln_status kiln_store_contains_many(kiln_store *store, const kiln_key *const *keys, size_t count,
+                                     kiln_status *ret_statuses)
+{
+    if (!has_all(keys, count) || (!ret_statuses && count > 0)) {
+        return KILN_E_INVALID;
+    }
+    const bool has_blocks = store && store->ops->contains_many;
+    for (size_t i = 0; !has_blocks && i < count; i++) {
+        ret_statuses[i] = kiln_store_contains(store, keys[i]);
+    }
+    for (size_t i = 0; has_blocks && i < count; i += KILNI_STORE_MANY) {
+        store->ops->contains_many(store, keys + i, block_size(count - i), ret_statuses + i);
+    }
+    return KILN_OK;
 }
 
 kiln_status kiln_store_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,

@@ -89,6 +89,22 @@ typedef struct kilni_store_options {
     const char *state_folder;
 } kilni_store_options;
 
+/* The maximum number of keys or digests in one call of an operation that takes several. */
+#define KILNI_STORE_MANY 64u
+
+/* One of several keys that are looked up together. */
+typedef struct kilni_lookup {
+    const kiln_key *key;
+    /* The answer: */
+    kiln_status status;
+    kiln_entry *entry; /* only if the status is KILN_OK; the caller must release it */
+    size_t fill;       /* the same as the @ret_fill of a single look-up */
+} kilni_lookup;
+
+/* Receives the answer for one of several digests. @entry is valid during the call, and only if the
+ * status is KILN_OK. */
+typedef void kilni_digest_fn(void *user, size_t index, kiln_status status, const kiln_entry *entry);
+
 /* Each operation has the name of the public call that uses it. The public call has already checked
  * that no pointer is NULL and that the entry of a put is not too large. Before an operation that
  * writes, it has also checked that the store is writable. */
@@ -105,17 +121,28 @@ typedef struct kilni_store_ops {
     kiln_status (*get_elsewhere)(kiln_store *store, const kiln_key *key,
                                  const kiln_store *missed_in, kiln_entry **ret_entry,
                                  size_t *ret_fill);
+    /* Does the same as get for each of at most KILNI_STORE_MANY keys. NULL: the store is not on a
+     * server, so the caller calls get for each key. */
+    void (*get_many)(kiln_store *store, kilni_lookup *lookups, size_t count);
     /* NULL: this store has nothing to do. */
     void (*fill)(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
     /* Reads and verifies the entry of a digest, without recording a use. Returns the statuses of
      * get. KILN_E_UNSUPPORTED: this store cannot find an entry by its digest. */
     kiln_status (*read_digest)(kiln_store *store, const kiln_digest *digest,
                                kiln_entry **ret_entry);
+    /* Does the same as read_digest for each of at most KILNI_STORE_MANY digests, in any order.
+     * NULL: as for get_many. */
+    void (*read_digests)(kiln_store *store, const kiln_digest *digests, size_t count,
+                         kilni_digest_fn *visit, void *user);
     kiln_status (*put)(kiln_store *store, const kiln_entry *entry);
     /* @judged has the meaning that it has in kilni_store_remove_judged. If it is NULL, the key's
      * entry is removed in any case. */
     kiln_status (*remove)(kiln_store *store, const kiln_key *key, const kiln_entry *judged);
     kiln_status (*contains)(kiln_store *store, const kiln_key *key);
+    /* Does the same as contains for each of at most KILNI_STORE_MANY keys. NULL: as for get_many.
+     */
+    void (*contains_many)(kiln_store *store, const kiln_key *const *keys, size_t count,
+                          kiln_status *ret_statuses);
     /* @build_ns has the meaning that it has in kilni_store_lease. */
     kiln_status (*lease)(kiln_store *store, const kiln_key *key, uint64_t build_ns,
                          uint64_t wait_ns, kiln_lease **ret_lease);
@@ -270,11 +297,28 @@ kiln_status kilni_store_lease(kiln_store *store, const kiln_key *key, uint64_t b
 kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_lease *lease,
                              bool is_again, kiln_entry **ret_entry, size_t *ret_fill);
 
+/* Does the same as kilni_store_find for each of several keys, without leases. Keys that no local
+ * store has are asked for together.
+ *
+ * @lookups  [in, out] the caller sets the keys
+ * @is_again  as in kilni_store_find */
+void kilni_store_find_many(kiln_store *store, kilni_lookup *lookups, size_t count, bool is_again);
+
+/* Reads and verifies the entries of several digests, without recording uses, and calls @visit for
+ * each digest. If the store is on a server, it is asked for many entries in one round trip. */
+void kilni_store_read_digests(kiln_store *store, const kiln_digest *digests, size_t count,
+                              kilni_digest_fn *visit, void *user);
+
 /* Does the same as kiln_store_get, for a tier of a chain. Counts nothing.
  *
  * @ret_first_use  set to true if this is the entry's first use today, as far as the tier knows */
 kiln_status kilni_store_get_from_tier(kiln_store *tier, const kiln_key *key, kiln_entry **ret_entry,
                                       bool *ret_first_use);
+
+/* Does the same as kilni_store_get_from_tier for each of at most KILNI_STORE_MANY keys. The member
+ * fill of a look-up is not 0 if this is the entry's first use today. The tier must have the
+ * operation get_many. */
+void kilni_store_get_many_from_tier(kiln_store *tier, kilni_lookup *lookups, size_t count);
 
 /* Copies an entry that kilni_store_find returned to the tiers above the tier that had it, and tells
  * servers that the entry was used. Failures do no harm and are not reported. Any thread can call

@@ -850,6 +850,34 @@ static void test_signatures_are_checked_first(void **state)
     free(bytes);
 }
 
+/* The caller has computed the hash of the bytes before the checksum. */
+static void test_a_known_hash(void **state)
+{
+    (void)state;
+    kiln_entry *made = make_golden();
+    const kiln_bytes encoding = kiln_entry_encoding(made);
+    const size_t covered = kilni_entry_covered_size(encoding.size);
+    const kiln_digest hash = kilni_hash(encoding.data, covered);
+    for (size_t i = 0; i <= sizeof hash.bytes; i++) {
+        kiln_digest known = hash;
+        if (i < sizeof hash.bytes) {
+            known.bytes[i] ^= 1;
+        }
+        unsigned char *copy = malloc(encoding.size);
+        kiln_entry *entry = NULL;
+        memcpy(copy, encoding.data, encoding.size);
+        assert_int_equal(kilni_entry_adopt_hashed(copy, encoding.size, &known, NULL, &entry),
+                         i < sizeof hash.bytes ? KILN_E_CORRUPT : KILN_OK);
+        if (entry) {
+            assert_true(kilni_entry_equals(entry, made));
+            kiln_entry_release(&entry);
+        } else {
+            free(copy);
+        }
+    }
+    kiln_entry_release(&made);
+}
+
 /* Makes a frame of @size zeros, and returns the frame's size. */
 static size_t make_frame_of_zeros(uint64_t size, void *frame, size_t room)
 {
@@ -1234,6 +1262,7 @@ int main(void)
         cmocka_unit_test(test_a_payload_that_does_not_shrink_stays_uncompressed),
         cmocka_unit_test(test_compressing_drops_the_signature),
         cmocka_unit_test(test_signatures_are_checked_first),
+        cmocka_unit_test(test_a_known_hash),
         cmocka_unit_test(test_accessors_accept_a_null_entry),
         cmocka_unit_test(test_decompressing_has_a_limit),
         cmocka_unit_test(test_damaged_frames_are_corrupt),

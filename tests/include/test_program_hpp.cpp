@@ -140,6 +140,13 @@ static void test_the_next_context_loads(const std::string &folder)
         CHECK(context.drain(UINT64_C(60000000000)) == status::success);
     }
     CHECK(text_device::builds == 1);
+    kiln_program_context_params params = text_device::context_params();
+    params.store = store.get();
+    kiln::program_context context(params);
+    const std::vector<kiln::program_desc> descs = {describe(context, "g"), describe(context, "f")};
+    CHECK(kiln::program::prefetch(descs) == 1 && kiln::program::prefetch(descs) == 0);
+    CHECK(kiln::program::prefetch({}) == 0);
+    CHECK(text_of(kiln::program(descs[1])) == "built f" && text_device::builds == 1);
 }
 
 static void test_it_is_governed()

@@ -50,6 +50,9 @@ static void test_puts_are_found(const std::string &folder)
     status told = status::success;
     CHECK(!store.get(key_of("b"), &told) && told == status::miss);
     CHECK(store.contains(key_of("a")) && !store.contains(key_of("b")));
+    const std::vector<kiln::entry> all = store.get_many({key_of("b"), key_of("a"), key_of("a")});
+    CHECK(all.size() == 3 && !all[0] && text_of(all[1]) == "payload" && all[2]);
+    CHECK(store.get_many({}).empty());
     CHECK(store.stat().entries == 1);
     CHECK(store.remove(key_of("a")) == status::success &&
           store.remove(key_of("a")) == status::miss);

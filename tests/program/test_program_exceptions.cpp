@@ -287,6 +287,14 @@ static void test_with_a_store()
         expect_throw_of_get(LOAD, s.desc);
         touch(s.desc, KILN_PROGRAM_FROM_STORE);
     }
+    for (op which : {LOAD, BYTES}) {
+        scene s(store);
+        std::size_t loaded = 0;
+        expect_throw(which, [&] { kiln_program_prefetch(&s.desc, 1, &loaded); });
+        CHECK(loaded == 0);
+        CHECK(kiln_program_prefetch(&s.desc, 1, &loaded) == KILN_OK && loaded == 1);
+        touch(s.desc, KILN_PROGRAM_FROM_MEMORY);
+    }
     kiln_store_close(&store);
     CHECK(system(("rm -r " + std::string(directory)).c_str()) == 0);
 }

@@ -56,6 +56,47 @@ def read_in_process(cache, store):
 
 
 class CacheTest(PackageTest):
+    def test_prefetch(self):
+        store = self.open()
+        for name in "abc":
+            store.put(kiln.Entry(key_of(name), name.encode(), build_ns=10**9))
+        cache = kiln.Cache(store)
+        keys = [key_of(name) for name in "xabacx"]
+        self.assertEqual(cache.prefetch(iter(keys)), 3)
+        self.assertEqual(cache.prefetch(keys), 0)
+        self.assertEqual(cache.prefetch([]), 0)
+        for name in "abc":
+            store.remove(key_of(name))
+            self.assertEqual(bytes(cache.get_or_build(key_of(name), unexpected_build)),
+                             name.encode())
+        self.assertEqual(bytes(cache.get_or_build(key_of("x"), lambda: b"built")), b"built")
+        totals = cache.stat().totals
+        self.assertEqual((totals.hits_store, totals.hits_memory, totals.builds, totals.misses),
+                         (3, 3, 1, 1))
+        self.assertEqual(totals.saved_ns, 3 * 10**9)
+        self.assertEqual(store.stat().totals.hits_store, 3)
+        self.assertEqual(kiln.Cache().prefetch(keys), 0)
+        for wrong in (None, 7, key_of("a"), ["a"], [key_of("a"), None]):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                cache.prefetch(wrong)
+        store.close()
+        with self.assertRaises(ValueError):
+            cache.prefetch(keys)
+
+    def test_prefetch_while_threads_build(self):
+        store = self.open()
+        store.put(kiln.Entry(key_of("0"), b"0"))
+        cache = kiln.Cache(store)
+        keys = [key_of(str(number)) for number in range(4)]
+
+        def call(number):
+            if number % 2:
+                return cache.prefetch(keys)
+            return [bytes(cache.get_or_build(key, lambda: b"built")) for key in keys]
+
+        for number, result in enumerate(in_threads(call)):
+            self.assertIn(result, (0, 1) if number % 2 else ([b"0"] + [b"built"] * 3,))
+
     def test_memory_then_store_then_build(self):
         store = self.open()
         cache = kiln.Cache(store)

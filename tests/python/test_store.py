@@ -42,6 +42,21 @@ class StoreTest(PackageTest):
         self.assertTrue(store.remove(key))
         self.assertIsNone(store.get(key))
 
+    def test_get_many(self):
+        store = self.open()
+        store.put(kiln.Entry(key_of("a"), b"payload"))
+        found = store.get_many(key_of(name) for name in "bab")
+        self.assertEqual([entry and bytes(entry) for entry in found], [None, b"payload", None])
+        many = store.get_many([key_of("a")] * 1000)
+        self.assertEqual({bytes(entry) for entry in many}, {b"payload"})
+        self.assertEqual(store.get_many(()), [])
+        for wrong in (None, key_of("a"), ["a"]):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                store.get_many(wrong)
+        store.close()
+        with self.assertRaises(ValueError):
+            store.get_many([key_of("a")])
+
     def test_damaged_entries_are_misses_and_are_replaced(self):
         store = self.open()
         entry = kiln.Entry(key_of("a"), bytes(5000))

@@ -10,12 +10,14 @@
 
 #include <pthread.h>
 
+#include "entry/format.h"
 #include "os/clock.h"
 #include "store/remote/connector.h"
 #include "store/remote/loader.h"
 #include "store/remote/state_path.h"
 #include "store/store.h"
 #include "support/child.h"
+#include "support/colliding_keys.h"
 
 typedef struct conformance_scene {
     /* Returns the location of a store with these options, in a buffer that the next call
@@ -323,6 +325,27 @@ static inline void test_wrong_values(void **state)
     free(sound.data);
 }
 
+/* A value that arrives in many pieces. The server returns it with one changed bit: in the header,
+ * in different places of the payload, or in the checksum. */
+static inline void test_wrong_values_of_many_pieces(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, 1000000), KILN_OK);
+    planted_value sound = value_of(name_of(1));
+    assert_true(sound.size > 1000000);
+    const size_t checksum = sound.size - KILNI_ENTRY_CHECKSUM_SIZE;
+    const size_t places[] = {40, 20000, sound.size / 2, checksum - 1, checksum, sound.size - 1};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        sound.data[places[i]] ^= 1;
+        plant_value(name_of(1), sound.data, sound.size);
+        assert_int_equal(get(1), KILN_E_CORRUPT);
+        sound.data[places[i]] ^= 1;
+        plant_value(name_of(1), sound.data, sound.size);
+        assert_int_equal(get(1), KILN_OK);
+    }
+    free(sound.data);
+}
+
 static inline void test_a_newer_entry_stays(void **state)
 {
     (void)state;
@@ -513,6 +536,301 @@ static inline void test_in_a_chain(void **state)
     assert_int_equal(get(2), KILN_MISS);
 }
 
+/* ---- several keys at once ---- */
+
+/* More keys than are asked for in one round trip, and some of them twice. */
+enum { MANY_KEYS = 70, MANY_TWICE = 6, MANY_ASKED = MANY_KEYS + MANY_TWICE };
+
+/* Key i of the list is that of number i, and the last ones are those of numbers 0, 1, … again. */
+static inline uint64_t number_in_list(size_t i)
+{
+    return i % MANY_KEYS;
+}
+
+/* Puts an entry for most numbers. The others are missing, damaged, under another's name, of a newer
+ * version, empty, or larger than 10 KB. */
+static inline void put_many(void)
+{
+    for (uint64_t i = 0; i < MANY_KEYS; i++) {
+        if (i % 7 != 3) {
+            assert_int_equal(put(i, i == 11 ? 20000 : 30 * i), KILN_OK);
+        }
+    }
+    planted_value sound = value_of(name_of(6));
+    plant_value(name_of(8), sound.data, sound.size);
+    plant_value(name_of(12), sound.data, 0);
+    sound.data[sound.size - 20] ^= 1;
+    plant_value(name_of(5), sound.data, sound.size);
+    free(sound.data);
+    planted_value newer = value_of(name_of(9));
+    newer.data[8] = 2;
+    plant_value(name_of(9), newer.data, newer.size);
+    free(newer.data);
+}
+
+static inline void make_list(kiln_key *keys[MANY_ASKED])
+{
+    for (size_t i = 0; i < MANY_ASKED; i++) {
+        keys[i] = scratch_key(number_in_list(i));
+    }
+}
+
+static inline void free_list(kiln_key *keys[MANY_ASKED])
+{
+    for (size_t i = 0; i < MANY_ASKED; i++) {
+        kiln_key_release(&keys[i]);
+    }
+}
+
+/* Returns false if the server has missed a deadline. */
+static inline bool has_answered(const kiln_status *statuses, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (statuses[i] == KILN_E_IO) {
+            kilni_sleep_ns(10000000);
+            return false;
+        }
+    }
+    return true;
+}
+
+static inline uint64_t count_damaged(void)
+{
+    kiln_stats counts;
+    kilni_store_take_counts(store, &counts);
+    return counts.corrupt;
+}
+
+/* Looks up the first @count keys of the list in one call. Checks the bytes of each entry. Returns
+ * how many were damaged. */
+static inline uint64_t get_list(kiln_key *keys[MANY_ASKED], size_t count,
+                                kiln_status statuses[MANY_ASKED])
+{
+    kiln_entry *entries[MANY_ASKED];
+    uint64_t damaged = 0;
+    bool has_all = false;
+    for (unsigned tries = 0; tries < 1000 && !has_all; tries++) {
+        count_damaged();
+        assert_int_equal(
+            kiln_store_get_many(store, (const kiln_key *const *)keys, count, entries, statuses),
+            KILN_OK);
+        damaged = count_damaged();
+        has_all = has_answered(statuses, count);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(entries[i] != NULL, statuses[i] == KILN_OK);
+            assert_true(!entries[i] || (kiln_key_equals(keys[i], kiln_entry_key(entries[i])) &&
+                                        scratch_entry_is(entries[i], number_in_list(i))));
+            kiln_entry_release(&entries[i]);
+        }
+    }
+    assert_true(has_all);
+    return damaged;
+}
+
+static inline void expect_as_alone(kiln_key *keys[MANY_ASKED])
+{
+    kiln_status statuses[MANY_ASKED], present[MANY_ASKED];
+    uint64_t damaged = 0;
+    const uint64_t damaged_together = get_list(keys, MANY_ASKED, statuses);
+    do {
+        assert_int_equal(
+            kiln_store_contains_many(store, (const kiln_key *const *)keys, MANY_ASKED, present),
+            KILN_OK);
+    } while (!has_answered(present, MANY_ASKED));
+    for (size_t i = 0; i < MANY_ASKED; i++) {
+        const kiln_status alone = get(number_in_list(i));
+        damaged += alone == KILN_E_CORRUPT || alone == KILN_E_UNAUTHENTICATED;
+        assert_int_equal(statuses[i], alone);
+        assert_int_equal(present[i], contains(number_in_list(i)));
+    }
+    assert_int_equal(damaged_together, damaged);
+}
+
+static inline void test_many_keys(void **state)
+{
+    (void)state;
+    kiln_key *keys[MANY_ASKED];
+    kiln_status statuses[MANY_ASKED];
+    make_list(keys);
+    put_many();
+    open_store(conformance.location("trust=any&max-entry=10K"));
+    expect_as_alone(keys);
+    get_list(keys, MANY_ASKED, statuses);
+    assert_int_equal(statuses[3], KILN_MISS);
+    assert_int_equal(statuses[5], KILN_E_CORRUPT);
+    assert_int_equal(statuses[6], KILN_OK);
+    assert_int_equal(statuses[8], KILN_E_CORRUPT);
+    assert_int_equal(statuses[9], KILN_E_VERSION);
+    assert_int_equal(statuses[11], KILN_MISS);
+    assert_int_equal(statuses[12], KILN_E_CORRUPT);
+    free_list(keys);
+}
+
+static inline void test_many_keys_with_signatures(void **state)
+{
+    (void)state;
+    kiln_key *keys[MANY_ASKED];
+    kiln_status statuses[MANY_ASKED];
+    char options[SCRATCH_PATH_SIZE], key[32];
+    make_list(keys);
+    put_many();
+    memset(key, 'c', sizeof key);
+    snprintf(options, sizeof options, "key-file=%s", file_with("c", key, 32, 0600));
+    open_store(conformance.location(options));
+    assert_int_equal(put(2, 100), KILN_OK);
+    expect_as_alone(keys);
+    get_list(keys, MANY_ASKED, statuses);
+    assert_int_equal(statuses[1], KILN_E_UNAUTHENTICATED);
+    assert_int_equal(statuses[2], KILN_OK);
+    free_list(keys);
+}
+
+/* The entry of a different key that has the same digest. */
+static inline void test_many_keys_of_one_digest(void **state)
+{
+    (void)state;
+    kiln_key *keys[] = {make_colliding_key(2), make_colliding_key(1), make_colliding_key(3),
+                        make_colliding_key(1)};
+    kiln_status statuses[] = {KILN_E_IO, KILN_E_IO, KILN_E_IO, KILN_E_IO};
+    const kiln_entry_params params = {.struct_size = sizeof params,
+                                      .key = keys[1],
+                                      .kind = KILN_ENTRY_BLOB,
+                                      .provenance.struct_size = sizeof params.provenance,
+                                      .payload = {"one", 3}};
+    kiln_entry *entry = NULL, *found[4];
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    PATIENTLY(kiln_store_put(store, entry))
+    assert_int_equal(status, KILN_OK);
+    do {
+        assert_int_equal(
+            kiln_store_get_many(store, (const kiln_key *const *)keys, 4, found, statuses), KILN_OK);
+        for (size_t i = 0; i < 4; i++) {
+            kiln_entry_release(&found[i]);
+        }
+    } while (!has_answered(statuses, 4));
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(statuses[i], i % 2 == 1 ? KILN_OK : KILN_MISS);
+        kiln_key_release(&keys[i]);
+    }
+    kiln_entry_release(&entry);
+}
+
+/* Together these entries exceed the memory that one round trip is allowed to use. */
+static inline void test_many_large_entries(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    kiln_key *keys[COUNT];
+    kiln_entry *entries[COUNT];
+    kiln_status statuses[COUNT];
+    for (uint64_t i = 0; i < COUNT; i++) {
+        keys[i] = scratch_key(i);
+        assert_int_equal(put(i, i == 2 ? 10 : 3000000), KILN_OK);
+    }
+    bool has_all = false;
+    for (unsigned tries = 0; tries < 1000 && !has_all; tries++) {
+        assert_int_equal(
+            kiln_store_get_many(store, (const kiln_key *const *)keys, COUNT, entries, statuses),
+            KILN_OK);
+        has_all = has_answered(statuses, COUNT);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(!entries[i] || scratch_entry_is(entries[i], i));
+            kiln_entry_release(&entries[i]);
+        }
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(statuses[i], KILN_OK);
+        kiln_key_release(&keys[i]);
+    }
+}
+
+static inline void test_no_keys(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    const kiln_key *const keys[] = {key, NULL};
+    kiln_entry *entries[2];
+    kiln_status statuses[2];
+    assert_int_equal(kiln_store_get_many(store, NULL, 0, NULL, NULL), KILN_OK);
+    assert_int_equal(kiln_store_contains_many(store, NULL, 0, NULL), KILN_OK);
+    assert_int_equal(kiln_store_get_many(store, keys, 2, entries, statuses), KILN_E_INVALID);
+    assert_int_equal(kiln_store_get_many(store, keys, 1, NULL, statuses), KILN_E_INVALID);
+    assert_int_equal(kiln_store_get_many(store, NULL, 1, entries, statuses), KILN_E_INVALID);
+    assert_int_equal(kiln_store_contains_many(store, keys, 2, statuses), KILN_E_INVALID);
+    assert_int_equal(kiln_store_contains_many(store, keys, 1, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_get_many(NULL, keys, 1, entries, statuses), KILN_OK);
+    assert_int_equal(statuses[0], KILN_MISS);
+    assert_null(entries[0]);
+    assert_int_equal(kiln_store_contains_many(NULL, keys, 1, statuses), KILN_OK);
+    assert_int_equal(statuses[0], KILN_MISS);
+    kiln_key_release(&key);
+}
+
+static inline void put_locally(const char *folder)
+{
+    char location[2 * SCRATCH_PATH_SIZE];
+    kiln_store *local = NULL;
+    snprintf(location, sizeof location, "%s/%s", conformance.folder, folder);
+    assert_int_equal(kiln_store_open(location, NULL, &local, NULL), KILN_OK);
+    for (uint64_t i = 0; i < 30; i += 2) {
+        assert_int_equal(scratch_put(local, i, 50), KILN_OK);
+    }
+    kiln_store_close(&local);
+}
+
+static inline void open_chain_beside(const char *folder)
+{
+    char location[4 * SCRATCH_PATH_SIZE];
+    snprintf(location, sizeof location, "%s/%s|%s", conformance.folder, folder,
+             conformance.location("trust=any"));
+    open_store(location);
+}
+
+static inline void add_tier(void *user, const kiln_tier_info *info)
+{
+    uint64_t **at = user;
+    *(*at)++ = info->hits;
+    *(*at)++ = info->misses;
+    *(*at)++ = info->damaged;
+    *(*at)++ = info->faults;
+}
+
+/* In a chain, the counts of all tiers and the copies in the directory are the same, too. */
+static inline void test_many_keys_in_a_chain(void **state)
+{
+    (void)state;
+    kiln_key *keys[MANY_ASKED];
+    kiln_status statuses[MANY_ASKED], alone[MANY_ASKED];
+    uint64_t counts[2][8], *at = counts[0];
+    make_list(keys);
+    put_many();
+    put_locally("one");
+    put_locally("many");
+    open_chain_beside("many");
+    const uint64_t damaged = get_list(keys, MANY_KEYS, statuses);
+    assert_int_equal(kiln_store_each_tier(store, add_tier, &at), KILN_OK);
+    open_chain_beside("one");
+    for (size_t i = 0; i < MANY_KEYS; i++) {
+        alone[i] = get(i);
+    }
+    assert_int_equal(count_damaged(), damaged);
+    at = counts[1];
+    assert_int_equal(kiln_store_each_tier(store, add_tier, &at), KILN_OK);
+    assert_int_equal(statuses[11], KILN_OK);
+    assert_int_equal(statuses[5], KILN_E_CORRUPT);
+    for (size_t i = 0; i < MANY_KEYS; i++) {
+        assert_int_equal(statuses[i], alone[i]);
+    }
+    free_list(keys);
+    if (counts[0][7] == 0 && counts[1][7] == 0) { /* the server has missed no deadline */
+        assert_memory_equal(counts[0], counts[1], sizeof counts[0]);
+    }
+    open_store(scratch_path(conformance.folder, "many"));
+    for (size_t i = 0; i < MANY_KEYS; i++) {
+        assert_int_equal(get(i), alone[i] == KILN_OK ? KILN_OK : KILN_MISS);
+    }
+}
+
 #define CONFORMANCE_CASES(set_up, tear_down)                                                       \
     cmocka_unit_test_setup_teardown(test_put_get_contains_remove, set_up, tear_down),              \
         cmocka_unit_test_setup_teardown(test_entries_outlive_the_handle, set_up, tear_down),       \
@@ -522,6 +840,7 @@ static inline void test_in_a_chain(void **state)
         cmocka_unit_test_setup_teardown(test_many_threads, set_up, tear_down),                     \
         cmocka_unit_test_setup_teardown(test_large_entries_are_not_put, set_up, tear_down),        \
         cmocka_unit_test_setup_teardown(test_wrong_values, set_up, tear_down),                     \
+        cmocka_unit_test_setup_teardown(test_wrong_values_of_many_pieces, set_up, tear_down),      \
         cmocka_unit_test_setup_teardown(test_a_newer_entry_stays, set_up, tear_down),              \
         cmocka_unit_test_setup_teardown(test_trims, set_up, tear_down),                            \
         cmocka_unit_test_setup_teardown(test_damaged_entries_are_moved, set_up, tear_down),        \
@@ -529,4 +848,10 @@ static inline void test_in_a_chain(void **state)
         cmocka_unit_test_setup_teardown(test_signatures, set_up, tear_down),                       \
         cmocka_unit_test_setup_teardown(test_forks, set_up, tear_down),                            \
         cmocka_unit_test_setup_teardown(test_descriptors_are_taken_away, set_up, tear_down),       \
-        cmocka_unit_test_setup_teardown(test_in_a_chain, set_up, tear_down)
+        cmocka_unit_test_setup_teardown(test_in_a_chain, set_up, tear_down),                       \
+        cmocka_unit_test_setup_teardown(test_many_keys, set_up, tear_down),                        \
+        cmocka_unit_test_setup_teardown(test_many_keys_with_signatures, set_up, tear_down),        \
+        cmocka_unit_test_setup_teardown(test_many_keys_of_one_digest, set_up, tear_down),          \
+        cmocka_unit_test_setup_teardown(test_many_large_entries, set_up, tear_down),               \
+        cmocka_unit_test_setup_teardown(test_no_keys, set_up, tear_down),                          \
+        cmocka_unit_test_setup_teardown(test_many_keys_in_a_chain, set_up, tear_down)

@@ -15,20 +15,6 @@ static kilni_chain *chain_of(kiln_store *store)
     return (kilni_chain *)store;
 }
 
-/* Returns which of two statuses is to be reported. A defect of an entry takes precedence over a
- * miss, and a miss takes precedence over the failure to ask a tier. */
-static kiln_status worse(kiln_status a, kiln_status b)
-{
-    static const kiln_status by_severity[] = {KILN_E_CORRUPT, KILN_E_UNAUTHENTICATED,
-                                              KILN_E_VERSION, KILN_E_DENIED, KILN_MISS};
-    for (size_t i = 0; i < sizeof by_severity / sizeof by_severity[0]; i++) {
-        if (a == by_severity[i] || b == by_severity[i]) {
-            return by_severity[i];
-        }
-    }
-    return a;
-}
-
 /* ---- counters ---- */
 
 /* Returns true if this tier might contain the chain's counters. */
@@ -72,15 +58,6 @@ static void take_counts(kilni_chain *chain, kiln_store *tier)
     atomic_fetch_add_explicit(&chain->store.counts.evicted, counts.evicted, memory_order_relaxed);
 }
 
-/* Returns true if a tier gets an entry that was found in the tier @source, or, if @source is NULL,
- * an entry that was put. This machine's signature means that an entry can be trusted. So a tier
- * that signs gets no entry from a tier that does not require signatures. */
-static bool is_filled(const kilni_tier *tier, const kilni_tier *source)
-{
-    return kilni_tier_is_written(tier) &&
-           (!source || !kilni_tier_signs(tier) || kilni_tier_is_authenticated(source));
-}
-
 /* Puts an entry into a tier. Returns KILN_MISS if the tier must be skipped now; else as
  * kiln_store_put. */
 static kiln_status put_into(kilni_chain *chain, kilni_tier *tier, const kiln_entry *entry)
@@ -108,12 +85,6 @@ static kiln_status copy_into(kilni_chain *chain, kilni_tier *tier, const kiln_ke
     }
     return status;
 }
-
-/* Flags that say what a fill must do. The lower bits are the number of the tier that had the entry.
- * FILL_REPORTS: that tier and all tiers below it are told that the entry was used. The lower tiers
- * might also have the entry, and do not learn of the use in any other way. */
-enum { FILL_COPIES = KILNI_CHAIN_MAX_TIERS, FILL_REPORTS = 2 * KILNI_CHAIN_MAX_TIERS };
-_Static_assert((FILL_COPIES & (FILL_COPIES - 1)) == 0, "it is a single bit");
 
 /* Returns true if a fill does not copy the entry to this tier, but may tell the tier of the use. */
 static bool is_told(size_t tier, size_t fill)
@@ -144,11 +115,11 @@ static kilni_tier_task chain_tier_task(kiln_store *store, size_t number, size_t 
     kilni_chain *chain = chain_of(store);
     kilni_tier *tier = &chain->tiers[number];
     if (is_told(number, fill)) {
-        return (fill & FILL_REPORTS) && told_store(tier) ? KILNI_TIER_TASK_ALWAYS
-                                                         : KILNI_TIER_TASK_NONE;
+        return (fill & KILNI_FILL_REPORTS) && told_store(tier) ? KILNI_TIER_TASK_ALWAYS
+                                                               : KILNI_TIER_TASK_NONE;
     }
     const kilni_tier *source = fill > 0 ? &chain->tiers[fill % KILNI_CHAIN_MAX_TIERS] : NULL;
-    if ((fill > 0 && !(fill & FILL_COPIES)) || !is_filled(tier, source)) {
+    if ((fill > 0 && !(fill & KILNI_FILL_COPIES)) || !kilni_tier_is_filled(tier, source)) {
         return KILNI_TIER_TASK_NONE;
     }
     /* A capture request is served only once, so one tier is enough. */
@@ -219,129 +190,7 @@ static void chain_note_drop(kiln_store *store, size_t tier)
     kilni_tier_counts_note_drop(&chain_of(store)->tiers[tier].counts);
 }
 
-/* ---- looking up ---- */
-
-/* Counts the damaged entries that a look-up skipped before a hit. The look-up's caller does not
- * count these. */
-static void count_damaged(kilni_chain *chain, uint64_t count)
-{
-    atomic_fetch_add_explicit(&chain->store.counts.corrupt, count, memory_order_relaxed);
-    atomic_fetch_add_explicit(&chain->store.uncounted_corrupt, count, memory_order_relaxed);
-}
-
-/* Asks one tier. Measures only look-ups on servers, because reading the clock takes little time
- * compared with those. */
-static kiln_status find_in(kilni_tier *tier, kiln_store *store, const kiln_key *key,
-                           kiln_entry **ret_entry, bool *ret_first_use)
-{
-    const bool is_measured = store->capabilities & KILNI_STORE_SENDS;
-    const uint64_t start_ns = is_measured ? kilni_clock_ns() : 0;
-    const kiln_status status = kilni_store_get_from_tier(store, key, ret_entry, ret_first_use);
-    const uint64_t bytes = status == KILN_OK ? kiln_entry_encoding(*ret_entry).size : 0;
-    const uint64_t duration_ns = is_measured ? kilni_clock_ns() - start_ns : 0;
-    kilni_tier_counts_note_get(&tier->counts, status, bytes, duration_ns);
-    if (duration_ns >= KILNI_TIER_ANSWER_MIN_NS && (status == KILN_OK || status == KILN_MISS)) {
-        kilni_tier_note_latency(tier, duration_ns);
-    }
-    return kilni_tier_note(tier, status);
-}
-
-static bool is_any_filled(const kilni_chain *chain, size_t from)
-{
-    for (size_t i = 0; i < from; i++) {
-        if (is_filled(&chain->tiers[i], &chain->tiers[from])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Returns the value to pass to chain_fill after a hit in tier @from; 0: there is nothing to do. */
-static size_t fill_after(const kilni_chain *chain, size_t from, const kiln_key *key,
-                         bool is_first_use)
-{
-    const bool is_copied = is_any_filled(chain, from) && !kilni_store_is_request(key);
-    const size_t fill = (is_copied ? FILL_COPIES : 0u) | (is_first_use ? FILL_REPORTS : 0u);
-    return fill > 0 ? fill | from : 0;
-}
-
-static kiln_status get_elsewhere(kiln_store *store, const kiln_key *key,
-                                 const kiln_store *missed_in, kiln_entry **ret_entry,
-                                 size_t *ret_fill)
-{
-    kilni_chain *chain = chain_of(store);
-    kiln_status result = KILN_E_IO;
-    uint64_t damaged = 0;
-    for (size_t i = 0; i < chain->count; i++) {
-        kiln_store *tier = kilni_tier_use(&chain->tiers[i]);
-        if (!tier) {
-            continue;
-        }
-        if (tier == missed_in) {
-            result = worse(KILN_MISS, result);
-            continue;
-        }
-        kiln_entry *entry = NULL;
-        bool is_first_use = false;
-        const kiln_status status = find_in(&chain->tiers[i], tier, key, &entry, &is_first_use);
-        if (status == KILN_OK) {
-            count_damaged(chain, damaged);
-            *ret_fill = fill_after(chain, i, key, is_first_use);
-            *ret_entry = entry;
-            return KILN_OK;
-        }
-        if (status == KILN_E_NO_MEMORY) {
-            return status;
-        }
-        damaged += status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED;
-        result = worse(status, result);
-    }
-    return result;
-}
-
-static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
-                             size_t *ret_fill)
-{
-    return get_elsewhere(store, key, NULL, ret_entry, ret_fill);
-}
-
-static kiln_status chain_read_digest(kiln_store *store, const kiln_digest *digest,
-                                     kiln_entry **ret_entry)
-{
-    kilni_chain *chain = chain_of(store);
-    kiln_status result = KILN_E_IO;
-    for (size_t i = 0; i < chain->count; i++) {
-        kiln_store *tier = kilni_tier_use(&chain->tiers[i]);
-        if (!tier) {
-            continue;
-        }
-        const kiln_status status =
-            kilni_tier_note(&chain->tiers[i], tier->ops->read_digest(tier, digest, ret_entry));
-        if (status == KILN_OK || status == KILN_E_NO_MEMORY || status == KILN_E_UNSUPPORTED) {
-            return status;
-        }
-        result = worse(status, result);
-    }
-    return result;
-}
-
-static kiln_status chain_contains(kiln_store *store, const kiln_key *key)
-{
-    kilni_chain *chain = chain_of(store);
-    kiln_status result = KILN_E_IO;
-    for (size_t i = 0; i < chain->count; i++) {
-        kiln_store *tier = kilni_tier_use(&chain->tiers[i]);
-        if (!tier) {
-            continue;
-        }
-        kiln_status status = kilni_tier_note(&chain->tiers[i], kiln_store_contains(tier, key));
-        if (status == KILN_OK) {
-            return KILN_OK;
-        }
-        result = worse(status, result);
-    }
-    return result;
-}
+/* ---- removing ---- */
 
 /* Removes an entry from all writable tiers. Returns the status of a tier that fails or keeps the
  * entry. If there is no such tier, but a tier had the entry, the status is KILN_OK. */
@@ -616,13 +465,16 @@ static const char *chain_folder(const kiln_store *store)
 
 static const kilni_store_ops chain_ops = {
     .close = chain_close,
-    .get = chain_get,
-    .get_elsewhere = get_elsewhere,
-    .read_digest = chain_read_digest,
+    .get = kilni_chain_get,
+    .get_elsewhere = kilni_chain_get_elsewhere,
+    .get_many = kilni_chain_get_many,
+    .read_digest = kilni_chain_read_digest,
+    .read_digests = kilni_chain_read_digests,
     .fill = chain_fill,
     .put = chain_put,
     .remove = chain_remove,
-    .contains = chain_contains,
+    .contains = kilni_chain_contains,
+    .contains_many = kilni_chain_contains_many,
     .lease = kilni_chain_lease,
     .lease_release = kilni_chain_lease_release,
     .each = kilni_chain_each,

@@ -31,6 +31,28 @@ kiln_status kilni_chain_open(const char *location, const kiln_store_params *para
                              const kilni_store_engine *const *engines, kiln_store **ret_store,
                              kiln_error *error);
 
+/* Flags that say what a fill must do. The lower bits are the number of the tier that had the entry.
+ * KILNI_FILL_REPORTS: that tier and all tiers below it are told that the entry was used. The lower
+ * tiers might also have the entry, and do not learn of the use in any other way. */
+enum { KILNI_FILL_COPIES = KILNI_CHAIN_MAX_TIERS, KILNI_FILL_REPORTS = 2 * KILNI_CHAIN_MAX_TIERS };
+_Static_assert((KILNI_FILL_COPIES & (KILNI_FILL_COPIES - 1)) == 0, "it is a single bit");
+
+/* ---- lookup.c: operations of kilni_store_ops ---- */
+
+kiln_status kilni_chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                            size_t *ret_fill);
+kiln_status kilni_chain_get_elsewhere(kiln_store *store, const kiln_key *key,
+                                      const kiln_store *missed_in, kiln_entry **ret_entry,
+                                      size_t *ret_fill);
+void kilni_chain_get_many(kiln_store *store, kilni_lookup *lookups, size_t count);
+kiln_status kilni_chain_read_digest(kiln_store *store, const kiln_digest *digest,
+                                    kiln_entry **ret_entry);
+void kilni_chain_read_digests(kiln_store *store, const kiln_digest *digests, size_t count,
+                              kilni_digest_fn *visit, void *user);
+kiln_status kilni_chain_contains(kiln_store *store, const kiln_key *key);
+void kilni_chain_contains_many(kiln_store *store, const kiln_key *const *keys, size_t count,
+                               kiln_status *ret_statuses);
+
 /* ---- walk.c: the entries of all tiers ---- */
 
 kiln_status kilni_chain_each(kiln_store *store, kiln_item_fn visit, void *user);

@@ -174,6 +174,12 @@ bool kilni_tier_signs(const kilni_tier *tier)
     return options->key_file || (tier->where.engine->needs_trust && options->secret_key_file);
 }
 
+bool kilni_tier_is_filled(const kilni_tier *tier, const kilni_tier *source)
+{
+    return kilni_tier_is_written(tier) &&
+           (!source || !kilni_tier_signs(tier) || kilni_tier_is_authenticated(source));
+}
+
 void kilni_tier_close(kilni_tier *tier)
 {
     kiln_store *store = store_of(tier);

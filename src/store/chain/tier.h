@@ -72,4 +72,9 @@ bool kilni_tier_is_authenticated(const kilni_tier *tier);
  * possible on a server whose entries need no signatures (trust=any). */
 bool kilni_tier_signs(const kilni_tier *tier);
 
+/* Returns true if a tier gets an entry that was found in the tier @source, or, if @source is NULL,
+ * an entry that was put. This machine's signature means that an entry can be trusted. So a tier
+ * that signs gets no entry from a tier that does not require signatures. */
+bool kilni_tier_is_filled(const kilni_tier *tier, const kilni_tier *source);
+
 void kilni_tier_close(kilni_tier *tier);

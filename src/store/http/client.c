@@ -18,7 +18,7 @@
 #define REFUSED_FOR_NS (UINT64_C(40000) * NS_PER_MS)
 
 /* The maximum number of connections of each lane. */
-#define MAX_CONNECTIONS 4u
+#define MAX_CONNECTIONS KILNI_HTTP_LOOKUP_CONNECTIONS
 static const size_t connection_counts[] = {
     [KILNI_HTTP_LANE_LOOKUPS] = MAX_CONNECTIONS, [KILNI_HTTP_LANE_PUTS] = 2};
 
@@ -423,20 +423,32 @@ kiln_status kilni_http_client_prepare(kilni_http_client *client, unsigned lane,
     return status;
 }
 
-/* Treats a server that does not answer in time like a server that cannot be reached. */
-kiln_status kilni_http_client_ask(kilni_http_client *client, kilni_http_request *request)
+kiln_status kilni_http_client_start(kilni_http_client *client, kilni_http_request *request)
 {
     if (!kilni_breaker_admits(&client->breaker, kilni_clock_ns())) {
         return KILN_E_IO;
     }
     atomic_store_explicit(&client->asked_in, kilni_loop_process(), memory_order_relaxed);
     request->reader.answers_head = request->asks_head;
-    kiln_status status = kilni_call_make(&request->call);
+    return kilni_call_start(&request->call);
+}
+
+/* Treats a server that does not answer in time like a server that cannot be reached. */
+kiln_status kilni_http_client_wait(kilni_http_request *request)
+{
+    kilni_http_client *client = request->owner;
+    kiln_status status = kilni_call_wait(&request->call);
     atomic_store_explicit(&client->is_late, status == KILN_TIMEOUT, memory_order_relaxed);
     if (status == KILN_OK) {
         status = request->status;
     }
     return status == KILN_TIMEOUT || status == KILN_E_CORRUPT ? KILN_E_IO : status;
+}
+
+kiln_status kilni_http_client_ask(kilni_http_client *client, kilni_http_request *request)
+{
+    const kiln_status status = kilni_http_client_start(client, request);
+    return status == KILN_OK ? kilni_http_client_wait(request) : status;
 }
 
 void kilni_http_client_send(kilni_http_client *client, kilni_http_request *request)

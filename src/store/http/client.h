@@ -15,6 +15,9 @@ typedef struct kilni_http_client kilni_http_client;
 /* Look-ups have their own connections. So they do not wait while large bodies are being sent. */
 enum { KILNI_HTTP_LANE_LOOKUPS, KILNI_HTTP_LANE_PUTS, KILNI_HTTP_LANES };
 
+/* The maximum number of connections for look-ups. */
+#define KILNI_HTTP_LOOKUP_CONNECTIONS 4u
+
 /* The address of the server, and how long the server is allowed to be silent. All times are in
  * nanoseconds. */
 typedef struct kilni_http_settings {
@@ -41,10 +44,18 @@ kiln_status kilni_http_client_new(const kilni_http_settings *settings, void *own
  * no other thread is in a call that uses the client. */
 void kilni_http_client_close(kilni_http_client *client);
 
-/* Makes a request, which the caller then passes to kilni_http_client_ask. Returns KILN_OK;
- * KILN_E_NO_MEMORY. */
+/* Makes a request, which the caller then passes to kilni_http_client_ask or
+ * kilni_http_client_start. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_http_client_prepare(kilni_http_client *client, unsigned lane,
                                       uint64_t deadline_ns, kilni_http_request **ret_request);
+
+/* Sends a request. The statuses are those of kilni_http_client_ask. After KILN_OK, the caller must
+ * call kilni_http_client_wait. */
+kiln_status kilni_http_client_start(kilni_http_client *client, kilni_http_request *request);
+
+/* Waits for the answer to a request that was started. The statuses are those of
+ * kilni_http_client_ask. */
+kiln_status kilni_http_client_wait(kilni_http_request *request);
 
 /* Sends a request and waits for the answer. Even on failure, the caller must release the request
  * with kilni_call_release. Returns KILN_OK: there is an answer, but it may report an error;

@@ -117,21 +117,30 @@ kiln_status kilni_http_append_object(const kilni_http_kind *kind, const kilni_re
     return status;
 }
 
+/* Makes a request with its text. Also sets @ret_request on failure, but possibly to NULL. */
+static kiln_status make_request(kilni_remote *remote, const kilni_http_object *object,
+                                kilni_http_request **ret_request)
+{
+    *ret_request = NULL;
+    const kiln_status status = prepare(remote, object, ret_request);
+    return status == KILN_OK ? kilni_http_append_object(remote->kind, remote->server, object,
+                                                        &(*ret_request)->text)
+                             : status;
+}
+
 kiln_status kilni_http_ask_object(kilni_remote *remote, const kilni_http_object *object,
                                   kilni_http_request **ret_request)
 {
-    *ret_request = NULL;
-    kiln_status status = prepare(remote, object, ret_request);
-    if (status == KILN_OK) {
-        status =
-            kilni_http_append_object(remote->kind, remote->server, object, &(*ret_request)->text);
-    }
+    const kiln_status status = make_request(remote, object, ret_request);
     return status == KILN_OK ? kilni_http_client_ask(remote->client, *ret_request) : status;
 }
 
 static void take_data(kilni_http_request *request, kilni_remote_bytes *ret_bytes)
 {
-    *ret_bytes = (kilni_remote_bytes){.data = request->data, .size = request->size};
+    *ret_bytes = (kilni_remote_bytes){.data = request->data,
+                                      .size = request->size,
+                                      .is_hashed = request->is_hashed,
+                                      .hash = request->digest};
     request->data = NULL;
 }
 
@@ -142,83 +151,160 @@ static size_t as_size(uint64_t bytes)
     return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX;
 }
 
+/* A server can ignore the range and send the whole file. In that case, the client waits only for
+ * the part that it has requested. */
+static kilni_http_object object_of(const kilni_remote_question *question, uint64_t max_bytes,
+                                   uint64_t deadline_ns)
+{
+    kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
+                                .method = question->only_presence ? "HEAD" : "GET",
+                                .name = question->name,
+                                .deadline_ns = deadline_ns};
+    if (!question->only_presence) {
+        object.range = question->head_size;
+        object.max_bytes = question->head_size > 0 ? UINT64_MAX : max_bytes;
+        object.kept_bytes = question->head_size > 0 ? question->head_size : as_size(max_bytes);
+    }
+    return object;
+}
+
+static kiln_status status_of_presence(kilni_remote *remote, const kilni_http_head *head)
+{
+    if (head->status != 200) {
+        return kilni_http_status_of(remote, head);
+    }
+    return head->is_page ? KILN_E_IO : KILN_OK;
+}
+
+static kiln_status status_of_head(kilni_remote *remote, const kilni_http_request *request)
+{
+    const kilni_http_head *head = &request->head;
+    if (head->status == 416) {
+        return KILN_MISS; /* the file is empty */
+    }
+    const kiln_status status = kilni_http_status_of_body(remote, request);
+    return status == KILN_OK && !head->is_range && !head->has_size ? KILN_E_IO : status;
+}
+
+/* Takes the answer to a question. The answer must have arrived. */
+static void take_answer(kilni_remote *remote, kilni_http_request *request,
+                        kilni_remote_question *question)
+{
+    const kilni_http_head *head = &request->head;
+    if (question->only_presence) {
+        question->status = status_of_presence(remote, head);
+        return;
+    }
+    question->status = question->head_size > 0 ? status_of_head(remote, request)
+                                               : kilni_http_status_of_body(remote, request);
+    if (question->status == KILN_OK) {
+        question->whole_size = question->head_size == 0 ? request->size
+                               : head->is_range         ? head->whole_size
+                                                        : head->size;
+        take_data(request, &question->bytes);
+    }
+}
+
+static kiln_status ask_one(kilni_remote *remote, kilni_remote_question *question,
+                           uint64_t deadline_ns)
+{
+    kilni_http_request *request;
+    const kilni_http_object object = object_of(question, question->max_bytes, deadline_ns);
+    question->status = kilni_http_ask_object(remote, &object, &request);
+    if (question->status == KILN_OK) {
+        take_answer(remote, request, question);
+    }
+    release(request);
+    return question->status;
+}
+
 kiln_status kilni_http_get(kilni_remote *remote, const char *name, uint64_t max_bytes,
                            uint64_t deadline_ns, kilni_remote_bytes *ret_bytes)
 {
-    kilni_http_request *request;
-    const kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
-                                      .method = "GET",
-                                      .name = name,
-                                      .max_bytes = max_bytes,
-                                      .kept_bytes = as_size(max_bytes),
-                                      .deadline_ns = deadline_ns};
-    kiln_status status = kilni_http_ask_object(remote, &object, &request);
+    kilni_remote_question question = {.name = name, .max_bytes = max_bytes};
+    const kiln_status status = ask_one(remote, &question, deadline_ns);
     if (status == KILN_OK) {
-        status = kilni_http_status_of_body(remote, request);
+        *ret_bytes = question.bytes;
     }
-    if (status == KILN_OK) {
-        take_data(request, ret_bytes);
-    }
-    release(request);
     return status;
 }
 
-/* A server can ignore the range and send the whole file. In that case, the client waits only for
- * the part that it has requested. */
 kiln_status kilni_http_get_head(kilni_remote *remote, const char *name, size_t size,
                                 uint64_t deadline_ns, kilni_remote_bytes *ret_bytes,
                                 uint64_t *ret_whole_size)
 {
-    kilni_http_request *request;
-    const kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
-                                      .method = "GET",
-                                      .name = name,
-                                      .range = size,
-                                      .max_bytes = UINT64_MAX,
-                                      .kept_bytes = size,
-                                      .deadline_ns = deadline_ns};
-    kiln_status status = kilni_http_ask_object(remote, &object, &request);
-    if (status == KILN_OK && request->head.status == 416) {
-        status = KILN_MISS; /* the file is empty */
-    } else if (status == KILN_OK) {
-        status = kilni_http_status_of_body(remote, request);
-    }
-    if (status == KILN_OK && !request->head.is_range && !request->head.has_size) {
-        status = KILN_E_IO;
-    }
+    kilni_remote_question question = {.name = name, .head_size = size};
+    const kiln_status status = ask_one(remote, &question, deadline_ns);
     if (status == KILN_OK) {
-        *ret_whole_size = request->head.is_range ? request->head.whole_size : request->head.size;
-        take_data(request, ret_bytes);
+        *ret_bytes = question.bytes;
+        *ret_whole_size = question.whole_size;
     }
-    release(request);
-    return status;
-}
-
-/* Asks for the head of the answer to a get of a file. */
-static kiln_status ask_about(kilni_remote *remote, const char *name, uint64_t deadline_ns,
-                             kilni_http_head *ret_head)
-{
-    kilni_http_request *request;
-    const kilni_http_object object = {.lane = KILNI_HTTP_LANE_LOOKUPS,
-                                      .method = "HEAD",
-                                      .name = name,
-                                      .deadline_ns = deadline_ns};
-    kiln_status status = kilni_http_ask_object(remote, &object, &request);
-    if (status == KILN_OK && (request->head.status != 200 || request->head.is_page)) {
-        status =
-            request->head.status == 200 ? KILN_E_IO : kilni_http_status_of(remote, &request->head);
-    }
-    if (status == KILN_OK) {
-        *ret_head = request->head;
-    }
-    release(request);
     return status;
 }
 
 kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
-    kilni_http_head head;
-    return ask_about(remote, name, deadline_ns, &head);
+    kilni_remote_question question = {.name = name, .only_presence = true};
+    return ask_one(remote, &question, deadline_ns);
+}
+
+/* One of the requests of a batch that are under way at the same time. The questions are divided
+ * among them, and each has the room of its own questions. */
+typedef struct batch_place {
+    kilni_http_request *request; /* NULL: none is under way */
+    uint64_t bytes_left;
+} batch_place;
+
+static void start_in(kilni_remote *remote, batch_place *place, kilni_remote_question *question,
+                     uint64_t deadline_ns)
+{
+    const kilni_http_object object = object_of(question, place->bytes_left, deadline_ns);
+    if (place->bytes_left == 0) {
+        question->status = KILN_E_TOO_LARGE;
+        return;
+    }
+    question->status = make_request(remote, &object, &place->request);
+    if (question->status == KILN_OK) {
+        question->status = kilni_http_client_start(remote->client, place->request);
+    }
+    if (question->status != KILN_OK) {
+        release(place->request);
+        place->request = NULL;
+    }
+}
+
+static void finish_in(kilni_remote *remote, batch_place *place, kilni_remote_question *question)
+{
+    if (!place->request) {
+        return;
+    }
+    question->status = kilni_http_client_wait(place->request);
+    if (question->status == KILN_OK) {
+        take_answer(remote, place->request, question);
+    }
+    if (question->status == KILN_OK && question->head_size == 0) {
+        place->bytes_left -= question->bytes.size;
+    }
+    release(place->request);
+    place->request = NULL;
+}
+
+void kilni_http_ask_many(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                         uint64_t deadline_ns)
+{
+    batch_place places[KILNI_HTTP_LOOKUP_CONNECTIONS] = {{0}};
+    enum { PLACES = KILNI_HTTP_LOOKUP_CONNECTIONS };
+    for (size_t i = 0; i < count; i++) {
+        places[i % PLACES].bytes_left += questions[i].max_bytes;
+    }
+    for (size_t i = 0; i < count + PLACES; i++) {
+        if (i >= PLACES && i - PLACES < count) {
+            finish_in(remote, &places[i % PLACES], &questions[i - PLACES]);
+        }
+        if (i < count) {
+            start_in(remote, &places[i % PLACES], &questions[i], deadline_ns);
+        }
+    }
 }
 
 kiln_status kilni_http_get_text(kilni_remote *remote, const char *path, const char *query,
@@ -321,6 +407,24 @@ kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t d
 {
     const kiln_status status = kilni_http_contains(remote, name, deadline_ns);
     return status == KILN_OK ? delete_object(remote, name, deadline_ns) : status;
+}
+
+/* Asks for the head of the answer to a get of a file. */
+static kiln_status ask_about(kilni_remote *remote, const char *name, uint64_t deadline_ns,
+                             kilni_http_head *ret_head)
+{
+    kilni_http_request *request;
+    const kilni_remote_question question = {.name = name, .only_presence = true};
+    const kilni_http_object object = object_of(&question, 0, deadline_ns);
+    kiln_status status = kilni_http_ask_object(remote, &object, &request);
+    if (status == KILN_OK) {
+        status = status_of_presence(remote, &request->head);
+    }
+    if (status == KILN_OK) {
+        *ret_head = request->head;
+    }
+    release(request);
+    return status;
 }
 
 /* A list has fractions of seconds, and the head of an answer has whole seconds, which some servers

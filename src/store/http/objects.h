@@ -48,6 +48,8 @@ kiln_status kilni_http_get_head(kilni_remote *remote, const char *name, size_t s
                                 uint64_t deadline_ns, kilni_remote_bytes *ret_bytes,
                                 uint64_t *ret_whole_size);
 kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns);
+void kilni_http_ask_many(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                         uint64_t deadline_ns);
 kiln_status kilni_http_put(kilni_remote *remote, const char *name, const void *data, size_t size,
                            uint64_t expire_ms, uint64_t deadline_ns);
 kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t deadline_ns);

@@ -17,6 +17,7 @@ static void destroy(kilni_call *call)
         explicit_bzero(request->text.bytes, request->text.length); /* it may hold a token */
     }
     kilni_text_done(&request->text);
+    kilni_value_hash_done(&request->hash);
     free(request->data);
     if (request->owner) {
         request->forget(request->owner);
@@ -77,6 +78,9 @@ static kiln_status take_head(kilni_http_request *request)
     if (head->has_size && head->size > request->max_bytes) {
         return KILN_E_TOO_LARGE;
     }
+    if (head->has_size && head->size <= request->kept_bytes) {
+        kilni_value_hash_begin(&request->hash, (size_t)head->size);
+    }
     const uint64_t size = head->has_size ? head->size : 0;
     return reserve(request, size < request->kept_bytes ? (size_t)size : request->kept_bytes);
 }
@@ -108,6 +112,7 @@ static kiln_status take_piece(kilni_http_request *request, const kilni_byte_read
         return status;
     }
     memcpy(request->data + request->size, piece->at, count);
+    kilni_value_hash_add(&request->hash, request->data + request->size, count);
     request->size += count;
     return count < piece->left ? KILN_OK : KILN_BUSY;
 }
@@ -117,6 +122,7 @@ static kiln_status end(kilni_http_request *request)
     if (request->data) {
         request->data[request->size] = '\0';
     }
+    request->is_hashed = kilni_value_hash_end(&request->hash, &request->digest);
     return KILN_OK;
 }
 
@@ -159,6 +165,7 @@ unsigned char *kilni_http_request_place(kilni_http_request *request, size_t *ret
 kiln_status kilni_http_request_arrived(kilni_http_request *request, size_t count)
 {
     kilni_byte_reader none = {0};
+    kilni_value_hash_add(&request->hash, request->data + request->size, count);
     request->size += count;
     kilni_http_skip(&request->reader, count);
     return kilni_http_request_take(request, &none);

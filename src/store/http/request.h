@@ -8,11 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <kiln/key.h>
 #include <kiln/status.h>
 
 #include "base/text.h"
 #include "store/http/response.h"
 #include "store/network/call.h"
+#include "store/network/value_hash.h"
 
 typedef struct kilni_http_request {
     kilni_call call; /* first: a request is a call */
@@ -44,9 +46,12 @@ typedef struct kilni_http_request {
     kilni_http_head head;
     unsigned char *data; /* the body, with a NUL after it; NULL: no body was wanted */
     size_t size;
+    bool is_hashed; /* there is a hash of the body, as in kilni_remote_bytes */
+    kiln_digest digest;
 
-    size_t capacity;  /* of data, without the NUL */
-    size_t discarded; /* how many bytes of the body were discarded */
+    kilni_value_hash hash; /* while the body arrives */
+    size_t capacity;       /* of data, without the NUL */
+    size_t discarded;      /* how many bytes of the body were discarded */
 } kilni_http_request;
 
 /* Makes a request whose text is empty.

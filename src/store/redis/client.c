@@ -189,9 +189,9 @@ static bool may_ask(kilni_redis_client *client, void (*start_prober)(kilni_probe
     return is_closed;
 }
 
-bool kilni_redis_client_has_nodes(const kilni_redis_client *client)
+bool kilni_redis_client_needs_map(const kilni_redis_client *client)
 {
-    return client->cluster != NULL;
+    return client->cluster && !kilni_redis_cluster_has_map(client->cluster);
 }
 
 unsigned kilni_redis_client_node_of(const kilni_redis_client *client, unsigned slot)

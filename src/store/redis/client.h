@@ -26,10 +26,12 @@ kiln_status kilni_redis_client_prepare(kilni_redis_client *client, unsigned lane
                                        uint64_t max_bytes, uint64_t deadline_ns,
                                        kilni_redis_exchange **ret_exchange);
 
-/* The first function returns true if the server is a cluster. The second one returns the number of
- * the node that has a slot; 0: unknown. The number is only a hint, because a slot can move at any
- * time. */
-bool kilni_redis_client_has_nodes(const kilni_redis_client *client);
+/* Returns true if the server is a cluster, and it is not yet known which node has which slot. The
+ * next exchange asks for this. */
+bool kilni_redis_client_needs_map(const kilni_redis_client *client);
+
+/* Returns the number of the node that has a slot; 0: unknown, or the server is not a cluster. The
+ * number is only a hint, because a slot can move at any time. */
 unsigned kilni_redis_client_node_of(const kilni_redis_client *client, unsigned slot);
 
 /* Returns the lowest slot above @slot that is the lowest slot of its node; KILNI_REDIS_SLOTS: there

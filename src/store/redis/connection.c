@@ -221,9 +221,10 @@ static kiln_status take_event(kilni_redis_connection *connection, const kilni_re
                                                                      : status;
 }
 
-static kiln_status parse(kilni_redis_connection *connection, size_t size)
+static kiln_status parse(kilni_redis_connection *connection, const unsigned char *bytes,
+                         size_t size)
 {
-    kilni_byte_reader input = {.at = connection->buffer, .left = size};
+    kilni_byte_reader input = {.at = bytes, .left = size};
     for (;;) {
         kilni_resp_event event;
         kiln_status status = KILN_OK;
@@ -241,8 +242,22 @@ static kiln_status parse(kilni_redis_connection *connection, size_t size)
     }
 }
 
-/* Receives once. The bytes of a blob go directly to their final place, and all other bytes go into
- * the buffer. */
+/* Handles bytes that were received directly into the place of the present blob.
+ *
+ * @left  how many bytes of the blob were missing. Bytes beyond this number are its end */
+static kiln_status take_in_place(kilni_redis_connection *connection, size_t count, uint64_t left)
+{
+    unsigned char end[KILNI_RESP_BLOB_END_SIZE];
+    const size_t of_blob = count < left ? count : (size_t)left;
+    const size_t of_end = count - of_blob;
+    memcpy(end, kilni_redis_exchange_place(connection->first) + of_blob, of_end);
+    kilni_resp_skip(&connection->reader, of_blob);
+    kilni_redis_exchange_arrived(connection->first, of_blob);
+    return of_end > 0 ? parse(connection, end, of_end) : KILN_OK;
+}
+
+/* Receives once. The bytes of a blob go directly to their final place, together with its end, and
+ * all other bytes go into the buffer. */
 static kiln_status receive_some(kilni_redis_connection *connection)
 {
     unsigned char *place = connection->first ? kilni_redis_exchange_place(connection->first) : NULL;
@@ -251,18 +266,15 @@ static kiln_status receive_some(kilni_redis_connection *connection)
     size_t count = 0;
     const kiln_status status =
         is_in_place
-            ? kilni_stream_receive(&connection->stream, place, (size_t)blob_left, &count)
+            ? kilni_stream_receive(&connection->stream, place,
+                                   (size_t)blob_left + KILNI_RESP_BLOB_END_SIZE, &count)
             : kilni_stream_receive(&connection->stream, connection->buffer, BUFFER_SIZE, &count);
     if (status != KILN_OK) {
         return status;
     }
     connection->active_ns = kilni_clock_ns();
-    if (!is_in_place) {
-        return parse(connection, count);
-    }
-    kilni_resp_skip(&connection->reader, count);
-    kilni_redis_exchange_arrived(connection->first, count);
-    return KILN_OK;
+    return is_in_place ? take_in_place(connection, count, blob_left)
+                       : parse(connection, connection->buffer, count);
 }
 
 /* Reads only a part of the bytes that have arrived, because a server might send faster than this

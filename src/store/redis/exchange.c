@@ -20,6 +20,7 @@ static void destroy(kilni_call *call)
 {
     kilni_redis_exchange *exchange = (kilni_redis_exchange *)call;
     drop_values(exchange);
+    kilni_value_hash_done(&exchange->hash);
     free(exchange->values);
     kilni_text_done(&exchange->commands);
     if (exchange->owner) {
@@ -98,7 +99,7 @@ static kiln_status add_data(kilni_redis_exchange *exchange, kilni_resp_kind kind
     if (event->size > exchange->bytes_left) {
         return KILN_E_TOO_LARGE;
     }
-    unsigned char *data = malloc((size_t)event->size + 1);
+    unsigned char *data = malloc((size_t)event->size + KILNI_RESP_BLOB_END_SIZE + 1);
     if (!data) {
         return KILN_E_NO_MEMORY;
     }
@@ -112,6 +113,14 @@ static kiln_status add_data(kilni_redis_exchange *exchange, kilni_resp_kind kind
     return KILN_OK;
 }
 
+static void end_blob(kilni_redis_exchange *exchange)
+{
+    kilni_redis_value *value = &exchange->values[exchange->value_count - 1];
+    value->is_hashed = kilni_value_hash_end(&exchange->hash, &value->hash);
+    value->data[value->size] = '\0';
+    exchange->is_in_blob = false;
+}
+
 static kiln_status take_value(kilni_redis_exchange *exchange, const kilni_resp_event *event)
 {
     kilni_redis_value *value;
@@ -123,13 +132,14 @@ static kiln_status take_value(kilni_redis_exchange *exchange, const kilni_resp_e
     case KILNI_RESP_BLOB:
         exchange->is_in_blob = true;
         exchange->blob_arrived = 0;
+        kilni_value_hash_begin(&exchange->hash, (size_t)event->size);
         return add_data(exchange, event->is_failure ? KILNI_RESP_ERROR : KILNI_RESP_BLOB, event);
     case KILNI_RESP_PIECE:
         memcpy(kilni_redis_exchange_place(exchange), event->data, (size_t)event->size);
         kilni_redis_exchange_arrived(exchange, (size_t)event->size);
         return KILN_OK;
     case KILNI_RESP_BLOB_END:
-        exchange->is_in_blob = false;
+        end_blob(exchange);
         return KILN_OK;
     default:
         status = add_value(exchange, event->kind, &value);
@@ -159,6 +169,7 @@ unsigned char *kilni_redis_exchange_place(kilni_redis_exchange *exchange)
 
 void kilni_redis_exchange_arrived(kilni_redis_exchange *exchange, size_t count)
 {
+    kilni_value_hash_add(&exchange->hash, kilni_redis_exchange_place(exchange), count);
     exchange->blob_arrived += count;
 }
 
@@ -174,6 +185,7 @@ void kilni_redis_exchange_rewind(kilni_redis_exchange *exchange)
     exchange->replies_left = count_expected_replies(exchange);
     exchange->bytes_left = exchange->max_bytes;
     exchange->is_in_blob = false;
+    kilni_value_hash_done(&exchange->hash);
 }
 
 kiln_status kilni_redis_exchange_rewind_asking(kilni_redis_exchange *exchange)

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "store/network/call.h"
+#include "store/network/value_hash.h"
 #include "store/redis/value.h"
 
 /* Look-ups have their own connection. So they do not wait while large values are being sent. */
@@ -52,6 +53,7 @@ typedef struct kilni_redis_exchange {
     uint64_t bytes_left; /* how many more bytes are allowed */
     size_t blob_arrived; /* how many bytes of the last value have arrived, while is_in_blob */
     bool is_in_blob;
+    kilni_value_hash hash; /* of the last value, while is_in_blob */
 
     /* The results. There are values only if the status is KILN_OK. */
     kiln_status status;
@@ -79,7 +81,8 @@ kiln_status kilni_redis_exchange_add(kilni_redis_exchange *exchange,
 kiln_status kilni_redis_exchange_take(kilni_redis_exchange *exchange,
                                       const kilni_resp_event *event);
 
-/* Returns where the next bytes of the present blob belong; NULL: no blob is arriving. */
+/* Returns where the next bytes of the present blob belong; NULL: no blob is arriving. The end of
+ * the blob (KILNI_RESP_BLOB_END_SIZE) can be received behind the blob. */
 unsigned char *kilni_redis_exchange_place(kilni_redis_exchange *exchange);
 void kilni_redis_exchange_arrived(kilni_redis_exchange *exchange, size_t count);
 

@@ -128,7 +128,10 @@ static void release(kilni_redis_exchange *exchange)
 
 static void take_data(kilni_redis_value *value, kilni_remote_bytes *ret_bytes)
 {
-    *ret_bytes = (kilni_remote_bytes){.data = value->data, .size = value->size};
+    *ret_bytes = (kilni_remote_bytes){.data = value->data,
+                                      .size = value->size,
+                                      .is_hashed = value->is_hashed,
+                                      .hash = value->hash};
     value->data = NULL;
 }
 
@@ -169,8 +172,9 @@ static kiln_status add_question(kilni_redis_exchange *exchange,
                                 const kilni_remote_question *question)
 {
     const kilni_resp_argument name = argument_of(question->name);
-    const kilni_resp_argument get[] = {ARGUMENT("GET"), name};
-    if (question->head_size == 0) {
+    if (question->only_presence || question->head_size == 0) {
+        const kilni_resp_argument get[] = {
+            question->only_presence ? ARGUMENT("EXISTS") : ARGUMENT("GET"), name};
         return kilni_redis_exchange_add(exchange, get, 2);
     }
     char last[24];
@@ -236,92 +240,87 @@ static void take_whole(kilni_redis_value *value, kilni_remote_question *question
     }
 }
 
+static void take_presence(const kilni_redis_value *value, kilni_remote_question *question)
+{
+    question->status = status_of_value(value, KILNI_RESP_INTEGER);
+    if (question->status == KILN_OK && value->integer == 0) {
+        question->status = KILN_MISS;
+    }
+}
+
 static size_t count_replies(const kilni_remote_question *question)
 {
-    return question->head_size > 0 ? 2 : 1;
+    return question->head_size > 0 && !question->only_presence ? 2 : 1;
 }
 
 static void take_answer(kilni_redis_value *values, kilni_remote_question *question)
 {
-    if (question->head_size > 0) {
+    if (question->only_presence) {
+        take_presence(values, question);
+    } else if (question->head_size > 0) {
         take_head(values, question);
     } else {
         take_whole(values, question);
     }
 }
 
-/* Takes the replies to a question about a value's use. Returns the number of replies. A server that
- * evicts the values that are used least often does not know when each was last used. */
-static size_t take_answer_about_use(kilni_redis_value *values, kilni_remote_question *question,
-                                    bool is_quiet)
+/* Takes the replies to a question about a value's use. A server that evicts the values that are
+ * used least often does not know when each was last used. */
+static void take_answer_about_use(kilni_redis_value *values, kilni_remote_question *question,
+                                  bool is_quiet)
 {
-    size_t taken = 0;
-    const kilni_redis_value *left = &values[taken++];
+    const kilni_redis_value *left = values++;
     if (left->kind == KILNI_RESP_INTEGER && left->integer >= 0) {
         question->left_s = (uint64_t)left->integer / 1000;
     }
-    const kilni_redis_value *idle = is_quiet ? &values[taken++] : NULL;
+    const kilni_redis_value *idle = is_quiet ? values++ : NULL;
     if (idle && idle->kind == KILNI_RESP_INTEGER && idle->integer >= 0) {
         question->unused_s = (uint64_t)idle->integer;
     }
-    const kilni_redis_value *end = &values[taken++];
-    take_head(values + taken, question);
+    const kilni_redis_value *end = values++;
+    take_head(values, question);
     if (question->status == KILN_OK && end->kind == KILNI_RESP_BLOB) {
         memcpy(question->end, end->data,
                end->size < sizeof question->end ? end->size : sizeof question->end);
     }
-    return taken + 2;
 }
 
-/* Takes the replies to several requests. The reply to each command must be a single value. Returns
- * KILN_OK; KILN_E_IO: the number of values is wrong. */
-static kiln_status take_answers(kilni_redis_exchange *exchange, kilni_remote_question *questions,
-                                size_t count)
+/* Returns KILN_OK if the reply to each command is a single value. */
+static kiln_status check_count(const kilni_redis_exchange *exchange)
 {
-    kilni_redis_value *value = exchange->values;
-    if (exchange->value_count != exchange->command_count) {
-        return KILN_E_IO;
-    }
-    for (size_t i = 0; i < count; i++) {
-        take_answer(value, &questions[i]);
-        value += count_replies(&questions[i]);
-    }
-    return KILN_OK;
+    return exchange->value_count == exchange->command_count ? KILN_OK : KILN_E_IO;
 }
 
-/* Sends several requests together to the same node and waits for the answers.
- *
- * @max_bytes  limits the answers, including small replies such as errors */
-static kiln_status get_together(kilni_remote *remote, kilni_remote_question *questions,
-                                size_t count, uint64_t max_bytes, uint64_t deadline_ns)
+/* Asks for the value or its head, but not about its use. */
+static kiln_status ask_one(kilni_remote *remote, kilni_remote_question *question,
+                           uint64_t deadline_ns)
 {
     kilni_redis_exchange *exchange = NULL;
-    kiln_status status =
-        kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS,
-                                   slot_of(questions[0].name), max_bytes, deadline_ns, &exchange);
-    for (size_t i = 0; i < count && status == KILN_OK; i++) {
-        status = add_question(exchange, &questions[i]);
+    question->status = kilni_redis_client_prepare(remote->client, KILNI_REDIS_LANE_LOOKUPS,
+                                                  slot_of(question->name), question->max_bytes,
+                                                  deadline_ns, &exchange);
+    if (question->status == KILN_OK) {
+        question->status = add_question(exchange, question);
     }
-    if (status == KILN_OK) {
-        status = kilni_redis_client_ask(remote->client, exchange);
+    if (question->status == KILN_OK) {
+        question->status = kilni_redis_client_ask(remote->client, exchange);
     }
-    if (status == KILN_OK) {
-        status = take_answers(exchange, questions, count);
+    if (question->status == KILN_OK) {
+        question->status = check_count(exchange);
+    }
+    if (question->status == KILN_OK) {
+        take_answer(exchange->values, question);
     }
     release(exchange);
-    return status;
+    return question->status;
 }
 
-static kiln_status get_one(kilni_remote *remote, kilni_remote_question *question,
-                           uint64_t max_bytes, uint64_t deadline_ns)
-{
-    const kiln_status status = get_together(remote, question, 1, max_bytes, deadline_ns);
-    return status == KILN_OK ? question->status : status;
-}
-
-/* The requests of a batch that go to one node of a cluster. */
+/* The commands of a batch that go to one node of a cluster. A single server is one node. */
 typedef struct node_part {
     unsigned node; /* the number of the node */
+    unsigned slot; /* of the first name */
+    size_t count;
+    uint64_t max_bytes;
     kilni_redis_exchange *exchange;
     size_t taken; /* how many values have been used */
     kiln_status status;
@@ -329,11 +328,11 @@ typedef struct node_part {
 
 typedef struct node_batch {
     unsigned lane;
-    uint64_t max_bytes, deadline_ns;
+    uint64_t deadline_ns;
     bool is_quiet; /* its commands are not recorded as uses */
     node_part *parts;
     size_t part_count;
-    size_t *part_of; /* the index of the part that has each question */
+    size_t *part_of; /* the index of the part that has each name */
 } node_batch;
 
 static const kilni_resp_argument begin_quiet[] = {ARGUMENT("CLIENT"), ARGUMENT("NO-TOUCH"),
@@ -349,32 +348,55 @@ static kiln_status begin_batch(node_batch *batch, size_t count)
     return batch->parts && batch->part_of ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-/* Finds the part for the node that has a slot. Adds it if there is none. */
-static size_t part_for(kilni_remote *remote, node_batch *batch, unsigned slot)
+static void end_batch(node_batch *batch)
 {
+    for (size_t i = 0; i < batch->part_count; i++) {
+        release(batch->parts[i].exchange);
+    }
+    free(batch->parts);
+    free(batch->part_of);
+}
+
+/* Adds a name to the part for its node, and returns the index of this part.
+ *
+ * @max_bytes  the room for the answer */
+static size_t add_to_part(kilni_remote *remote, node_batch *batch, const char *name,
+                          uint64_t max_bytes)
+{
+    const unsigned slot = slot_of(name);
     const unsigned node = kilni_redis_client_node_of(remote->client, slot);
     size_t i = 0;
     while (i < batch->part_count && batch->parts[i].node != node) {
         i++;
     }
     if (i == batch->part_count) {
-        node_part *part = &batch->parts[batch->part_count++];
-        part->node = node;
+        batch->parts[batch->part_count++] = (node_part){.node = node, .slot = slot};
+    }
+    batch->parts[i].count++;
+    batch->parts[i].max_bytes += max_bytes;
+    return i;
+}
+
+/* Makes the exchange of each part, without commands. An exchange with one name is redirected like
+ * that of a single look-up. */
+static void prepare_parts(kilni_remote *remote, node_batch *batch)
+{
+    for (size_t i = 0; i < batch->part_count; i++) {
+        node_part *part = &batch->parts[i];
         part->status =
-            kilni_redis_client_prepare(remote->client, batch->lane, slot, batch->max_bytes,
+            kilni_redis_client_prepare(remote->client, batch->lane, part->slot, part->max_bytes,
                                        batch->deadline_ns, &part->exchange);
         if (part->status == KILN_OK) {
-            part->exchange->has_many_names = true;
+            part->exchange->has_many_names = part->count > 1;
         }
         if (part->status == KILN_OK && batch->is_quiet) {
             part->status = kilni_redis_exchange_add(part->exchange, begin_quiet, 3);
             part->taken = 1;
         }
     }
-    return i;
 }
 
-/* Sends each node its requests, and then waits for the answers of all nodes. */
+/* Sends each node its commands, and then waits for the answers of all nodes. */
 static void ask_nodes(kilni_remote *remote, node_batch *batch)
 {
     for (size_t i = 0; i < batch->part_count; i++) {
@@ -391,9 +413,8 @@ static void ask_nodes(kilni_remote *remote, node_batch *batch)
         if (part->status == KILN_OK) {
             part->status = kilni_redis_client_wait(part->exchange);
         }
-        if (part->status == KILN_OK &&
-            part->exchange->value_count != part->exchange->command_count) {
-            part->status = KILN_E_IO;
+        if (part->status == KILN_OK) {
+            part->status = check_count(part->exchange);
         }
     }
 }
@@ -409,8 +430,8 @@ static bool is_elsewhere(const kilni_redis_value *values, size_t count)
     return false;
 }
 
-/* Takes the answer to one request. If the name is on a different node, asks that node. A value that
- * moves to a different node counts as used, since nothing else is known about its use. */
+/* Takes the answer to one question. If the name is on a different node, asks that node. A value
+ * that moves to a different node counts as used, since nothing else is known about its use. */
 static void take_part(kilni_remote *remote, const node_batch *batch, node_part *part,
                       kilni_remote_question *question)
 {
@@ -423,9 +444,7 @@ static void take_part(kilni_remote *remote, const node_batch *batch, node_part *
     kilni_redis_value *values = part->exchange->values + part->taken;
     part->taken += count;
     if (is_elsewhere(values, count)) {
-        const kiln_status status =
-            get_together(remote, question, 1, batch->max_bytes, batch->deadline_ns);
-        question->status = status == KILN_OK ? question->status : status;
+        ask_one(remote, question, batch->deadline_ns);
         question->unused_s = 0;
     } else if (question->is_about_use) {
         take_answer_about_use(values, question, batch->is_quiet);
@@ -434,29 +453,15 @@ static void take_part(kilni_remote *remote, const node_batch *batch, node_part *
     }
 }
 
-/* Returns KILN_OK if at least one node has answered. */
-static kiln_status finish_batch(node_batch *batch)
-{
-    kiln_status status = batch->parts[0].status;
-    for (size_t i = 0; i < batch->part_count; i++) {
-        status = batch->parts[i].status == KILN_OK ? KILN_OK : status;
-        release(batch->parts[i].exchange);
-    }
-    return status;
-}
-
-static void free_batch(node_batch *batch)
-{
-    free(batch->parts);
-    free(batch->part_of);
-}
-
-static kiln_status get_from_nodes(kilni_remote *remote, node_batch *batch,
-                                  kilni_remote_question *questions, size_t count)
+static void ask_parts(kilni_remote *remote, node_batch *batch, kilni_remote_question *questions,
+                      size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        kilni_remote_question *question = &questions[i];
-        batch->part_of[i] = part_for(remote, batch, slot_of(question->name));
+        batch->part_of[i] = add_to_part(remote, batch, questions[i].name, questions[i].max_bytes);
+    }
+    prepare_parts(remote, batch);
+    for (size_t i = 0; i < count; i++) {
+        const kilni_remote_question *question = &questions[i];
         node_part *part = &batch->parts[batch->part_of[i]];
         if (part->status == KILN_OK) {
             part->status = question->is_about_use
@@ -468,7 +473,21 @@ static kiln_status get_from_nodes(kilni_remote *remote, node_batch *batch,
     for (size_t i = 0; i < count; i++) {
         take_part(remote, batch, &batch->parts[batch->part_of[i]], &questions[i]);
     }
-    return finish_batch(batch);
+}
+
+static void ask_together(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                         bool is_quiet, uint64_t deadline_ns)
+{
+    node_batch batch = {
+        .lane = KILNI_REDIS_LANE_LOOKUPS, .deadline_ns = deadline_ns, .is_quiet = is_quiet};
+    if (begin_batch(&batch, count) == KILN_OK) {
+        ask_parts(remote, &batch, questions, count);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            questions[i].status = KILN_E_NO_MEMORY;
+        }
+    }
+    end_batch(&batch);
 }
 
 /* Returns true if the server knows CLIENT NO-TOUCH (Redis 7.2, Valkey), and the user may use it. */
@@ -495,35 +514,32 @@ static bool is_quiet(kilni_remote *remote, const char *name, uint64_t deadline_n
     return quietness == QUIET_KNOWN;
 }
 
-static kiln_status redis_get_many(kilni_remote *remote, kilni_remote_question *questions,
-                                  size_t count, uint64_t max_bytes, uint64_t deadline_ns)
+/* The questions can only be divided among the nodes of a cluster once it is known which node has
+ * which slot. The first question alone finds this out; its value then counts as used. */
+static void redis_ask_many(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                           uint64_t deadline_ns)
 {
-    const bool is_about_use = questions[0].is_about_use;
-    if (!is_about_use && (count == 1 || !kilni_redis_client_has_nodes(remote->client))) {
-        return get_together(remote, questions, count, max_bytes, deadline_ns);
-    }
     for (size_t i = 0; i < count; i++) {
         questions[i].unused_s = UINT64_MAX;
         questions[i].left_s = UINT64_MAX;
     }
-    node_batch batch = {.lane = KILNI_REDIS_LANE_LOOKUPS,
-                        .max_bytes = max_bytes,
-                        .deadline_ns = deadline_ns,
-                        .is_quiet =
-                            is_about_use && is_quiet(remote, questions[0].name, deadline_ns)};
-    kiln_status status = begin_batch(&batch, count);
-    if (status == KILN_OK) {
-        status = get_from_nodes(remote, &batch, questions, count);
+    const bool quietly =
+        questions[0].is_about_use && is_quiet(remote, questions[0].name, deadline_ns);
+    const size_t alone = kilni_redis_client_needs_map(remote->client) ? 1 : 0;
+    if (alone > 0) {
+        ask_one(remote, &questions[0], deadline_ns);
+        questions[0].unused_s = 0;
     }
-    free_batch(&batch);
-    return status;
+    if (count > alone) {
+        ask_together(remote, questions + alone, count - alone, quietly, deadline_ns);
+    }
 }
 
 static kiln_status redis_get(kilni_remote *remote, const char *name, uint64_t max_bytes,
                              uint64_t deadline_ns, kilni_remote_bytes *ret_bytes)
 {
-    kilni_remote_question question = {.name = name};
-    const kiln_status status = get_one(remote, &question, max_bytes, deadline_ns);
+    kilni_remote_question question = {.name = name, .max_bytes = max_bytes};
+    const kiln_status status = ask_one(remote, &question, deadline_ns);
     if (status == KILN_OK) {
         *ret_bytes = question.bytes;
     }
@@ -534,8 +550,9 @@ static kiln_status redis_get_head(kilni_remote *remote, const char *name, size_t
                                   uint64_t deadline_ns, kilni_remote_bytes *ret_bytes,
                                   uint64_t *ret_whole_size)
 {
-    kilni_remote_question question = {.name = name, .head_size = size};
-    const kiln_status status = get_one(remote, &question, SMALL_REPLY_BYTES + size, deadline_ns);
+    kilni_remote_question question = {
+        .name = name, .head_size = size, .max_bytes = SMALL_REPLY_BYTES + size};
+    const kiln_status status = ask_one(remote, &question, deadline_ns);
     if (status == KILN_OK) {
         *ret_bytes = question.bytes;
         *ret_whole_size = question.whole_size;
@@ -545,11 +562,9 @@ static kiln_status redis_get_head(kilni_remote *remote, const char *name, size_t
 
 static kiln_status redis_contains(kilni_remote *remote, const char *name, uint64_t deadline_ns)
 {
-    const kilni_resp_argument command[] = {ARGUMENT("EXISTS"), argument_of(name)};
-    int64_t count = 0;
-    const kiln_status status =
-        ask_number(remote, KILNI_REDIS_LANE_LOOKUPS, name, command, 2, deadline_ns, &count);
-    return status == KILN_OK && count == 0 ? KILN_MISS : status;
+    kilni_remote_question question = {
+        .name = name, .only_presence = true, .max_bytes = SMALL_REPLY_BYTES};
+    return ask_one(remote, &question, deadline_ns);
 }
 
 /* How far a listing has come. The nodes of a cluster are visited in the order of their lowest
@@ -828,11 +843,24 @@ static void take_removal(kilni_remote *remote, const node_batch *batch, node_par
                                            : status_of_removal(reply);
 }
 
+/* Returns KILN_OK if at least one node has answered. */
+static kiln_status any_answer(const node_batch *batch)
+{
+    kiln_status status = batch->parts[0].status;
+    for (size_t i = 0; i < batch->part_count; i++) {
+        status = batch->parts[i].status == KILN_OK ? KILN_OK : status;
+    }
+    return status;
+}
+
 static kiln_status remove_from_nodes(kilni_remote *remote, node_batch *batch,
                                      kilni_remote_judged *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        batch->part_of[i] = part_for(remote, batch, slot_of(values[i].name));
+        batch->part_of[i] = add_to_part(remote, batch, values[i].name, SMALL_REPLY_BYTES);
+    }
+    prepare_parts(remote, batch);
+    for (size_t i = 0; i < count; i++) {
         node_part *part = &batch->parts[batch->part_of[i]];
         if (part->status == KILN_OK) {
             part->status = add_removal(part->exchange, &values[i]);
@@ -842,19 +870,18 @@ static kiln_status remove_from_nodes(kilni_remote *remote, node_batch *batch,
     for (size_t i = 0; i < count; i++) {
         take_removal(remote, batch, &batch->parts[batch->part_of[i]], &values[i]);
     }
-    return finish_batch(batch);
+    return any_answer(batch);
 }
 
 static kiln_status redis_remove_judged(kilni_remote *remote, kilni_remote_judged *values,
                                        size_t count, uint64_t deadline_ns)
 {
-    node_batch batch = {
-        .lane = KILNI_REDIS_LANE_PUTS, .max_bytes = SMALL_REPLY_BYTES, .deadline_ns = deadline_ns};
+    node_batch batch = {.lane = KILNI_REDIS_LANE_PUTS, .deadline_ns = deadline_ns};
     kiln_status status = begin_batch(&batch, count);
     if (status == KILN_OK) {
         status = remove_from_nodes(remote, &batch, values, count);
     }
-    free_batch(&batch);
+    end_batch(&batch);
     return status;
 }
 
@@ -943,7 +970,8 @@ const kilni_connector kiln_remote_connector = {
     .limit_calls = kilni_call_limit_thread,
     .get = redis_get,
     .get_head = redis_get_head,
-    .get_many = redis_get_many,
+    .ask_many = redis_ask_many,
+    .knows_uses = true,
     .contains = redis_contains,
     .put = redis_put,
     .put_new = redis_put_new,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/redis/resp.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -174,7 +173,7 @@ static bool read_blob(kilni_resp_reader *reader, bool is_failure, kilni_resp_eve
     event->is_failure = is_failure;
     reader->is_in_blob = true;
     reader->blob_left = (uint64_t)size;
-    reader->blob_end_left = 2;
+    reader->blob_end_left = KILNI_RESP_BLOB_END_SIZE;
     return true;
 }
 
@@ -265,7 +264,7 @@ static kilni_resp_result read_blob_end(kilni_resp_reader *reader, kilni_byte_rea
         if (!byte) {
             return KILNI_RESP_MORE;
         }
-        if (*byte != (reader->blob_end_left == 2 ? '\r' : '\n')) {
+        if (*byte != (reader->blob_end_left == KILNI_RESP_BLOB_END_SIZE ? '\r' : '\n')) {
             return KILNI_RESP_BROKEN;
         }
     }
@@ -329,11 +328,26 @@ bool kilni_resp_is_between_replies(const kilni_resp_reader *reader)
 
 /* ---- commands ---- */
 
-#define LENGTH_LINE_SIZE 24u /* a character, 20 digits, the end of the line, and a NUL */
+#define LENGTH_LINE_SIZE 23u /* a character, 20 digits, and the end of the line */
+
+/* Appends the line that announces how many arguments, or how many bytes of an argument, follow. */
+static kiln_status append_length(kilni_text *text, char kind, size_t length)
+{
+    char line[LENGTH_LINE_SIZE];
+    size_t at = sizeof line;
+    line[--at] = '\n';
+    line[--at] = '\r';
+    do {
+        line[--at] = (char)('0' + length % 10);
+        length /= 10;
+    } while (length > 0);
+    line[--at] = kind;
+    return kilni_text_append_bytes(text, line + at, sizeof line - at);
+}
 
 static kiln_status append_argument(kilni_text *text, const kilni_resp_argument *argument)
 {
-    kiln_status status = kilni_text_printf(text, "$%zu\r\n", argument->size);
+    kiln_status status = append_length(text, '$', argument->size);
     if (status == KILN_OK) {
         status = kilni_text_append_bytes(text, argument->data, argument->size);
     }
@@ -353,7 +367,7 @@ kiln_status kilni_resp_append_command(kilni_text *text, const kilni_resp_argumen
     /* All the memory is reserved first, so no append fails. */
     kiln_status status = kilni_text_reserve(text, room);
     if (status == KILN_OK) {
-        status = kilni_text_printf(text, "*%zu\r\n", count);
+        status = append_length(text, '*', count);
     }
     for (size_t i = 0; i < count && status == KILN_OK; i++) {
         status = append_argument(text, &arguments[i]);

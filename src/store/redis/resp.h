@@ -100,6 +100,9 @@ void kilni_resp_skip(kilni_resp_reader *reader, uint64_t count);
 /* Returns true if no byte of a reply has arrived yet. */
 bool kilni_resp_is_between_replies(const kilni_resp_reader *reader);
 
+/* The size of the end of a blob, which the sender sends together with the blob. */
+#define KILNI_RESP_BLOB_END_SIZE 2u
+
 /* One argument of a command. */
 typedef struct kilni_resp_argument {
     const void *data;

@@ -2,7 +2,7 @@
  *
  * The interface between libkiln and libkiln_remote. It treats a server as a place that keeps bytes
  * under names. Only libkiln interprets the bytes and verifies what a server sends. Libkiln_remote
- * does neither.
+ * does neither. It hashes values while they arrive, but does not know what their hashes must be.
  */
 #pragma once
 
@@ -10,13 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <kiln/key.h>
 #include <kiln/status.h>
 
 #include "store/remote/server_state.h"
 
 /* Must be increased with every change of this file. Libkiln uses libkiln_remote only if both have
  * the same version. */
-#define KILNI_CONNECTOR_VERSION 12u
+#define KILNI_CONNECTOR_VERSION 14u
 
 /* The symbols under which libkiln_remote exports a kilni_connector for each kind of server. */
 #define KILNI_REDIS_CONNECTOR "kiln_remote_connector"
@@ -74,20 +75,30 @@ typedef struct kilni_remote kilni_remote;
 /* A lease: the right to do something, which the server grants to one process at a time. */
 typedef struct kilni_remote_lease kilni_remote_lease;
 
+/* The hash of a value does not cover this many bytes at its end: the checksum of an entry. */
+#define KILNI_REMOTE_UNHASHED 16u
+
 /* Bytes that the owner must free with free(). */
 typedef struct kilni_remote_bytes {
     unsigned char *data;
     size_t size;
+    /* The hash (kilni_hash) of all bytes except the last KILNI_REMOTE_UNHASHED, if libkiln_remote
+     * has computed it while the bytes arrived. */
+    bool is_hashed;
+    kiln_digest hash;
 } kilni_remote_bytes;
 
 /* The size of the end of a value, by which a value is recognized: an entry ends with its checksum.
  */
 #define KILNI_REMOTE_END_SIZE 8u
 
-/* A request for one value. Several such requests can be sent together. */
+/* A question about one value. Several questions can be asked together. */
 typedef struct kilni_remote_question {
     const char *name;
-    size_t head_size; /* the number of bytes wanted from the value's beginning; 0: all */
+    bool only_presence; /* no bytes are wanted, but only whether the server has the value */
+    size_t head_size;   /* the number of bytes wanted from the value's beginning; 0: all */
+    uint64_t max_bytes; /* the room for the answer, including small replies such as errors. If
+                           questions are asked together, they share their room */
     /* The members behind whole_size are wanted, too. In that case, all questions that are asked
      * together have the same head_size, which is not 0. */
     bool is_about_use;
@@ -166,16 +177,15 @@ typedef struct kilni_connector {
                             uint64_t deadline_ns, kilni_remote_bytes *ret_bytes,
                             uint64_t *ret_whole_size);
 
-    /* Gets several values in one round trip.
-     *
-     * @questions  each receives its own answer
-     * @max_bytes  the maximum size of all answers together; in a cluster, of the answers of one
-     *             node
-     * Returns KILN_OK: each question has its own status; on failure, a status of get, and no
-     * question has bytes. The pointer is NULL if the server can be asked for only one value at a
-     * time. */
-    kiln_status (*get_many)(kilni_remote *remote, kilni_remote_question *questions, size_t count,
-                            uint64_t max_bytes, uint64_t deadline_ns);
+    /* Asks several questions at once: on Redis in one round trip to each node, on HTTP servers over
+     * all connections for look-ups. Each question gets its own status. If it is KILN_E_TOO_LARGE,
+     * the answers need more room than the questions have together, so the caller can ask again with
+     * fewer questions. No more memory than this room is used for answers. NULL: asking takes no
+     * round trip, so the caller asks one question after the other. */
+    void (*ask_many)(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                     uint64_t deadline_ns);
+    /* True if ask_many answers questions about use. Otherwise it ignores that they are wanted. */
+    bool knows_uses;
 
     /* Checks whether the server has a value. Returns KILN_OK: it has; KILN_MISS: it does not. */
     kiln_status (*contains)(kilni_remote *remote, const char *name, uint64_t deadline_ns);

@@ -14,52 +14,52 @@ void kilni_read_ahead_begin(kilni_read_ahead *ahead, size_t count)
     for (size_t i = 0; i < count; i++) {
         const char *name = ahead->heads[i].name;
         ahead->heads[i] = (kilni_remote_question){
-            .name = name, .head_size = ahead->head_size, .is_about_use = true};
+            .name = name,
+            .head_size = ahead->head_size,
+            .max_bytes = KILNI_REMOTE_HEAD_BYTES(ahead->head_size),
+            .is_about_use = ahead->connector->knows_uses,
+            .unused_s = UINT64_MAX,
+            .left_s = UINT64_MAX,
+        };
         ahead->wholes[i] = (kilni_remote_question){.name = name};
     }
     ahead->count = count;
     ahead->was_asked = false;
-    ahead->has_heads = false;
     ahead->next = 0;
     ahead->window = is_in_order ? ahead->window : 0;
 }
 
-static bool ask(kilni_read_ahead *ahead, kilni_remote_question *questions, size_t count,
-                uint64_t max_bytes, uint64_t deadline_ns)
+static bool is_answer(const kilni_remote_question *question)
 {
-    return ahead->connector->get_many &&
-           ahead->connector->get_many(ahead->remote, questions, count, max_bytes, deadline_ns) ==
-               KILN_OK;
+    return question->status == KILN_OK || question->status == KILN_MISS;
 }
 
 const kilni_remote_question *kilni_read_ahead_head(kilni_read_ahead *ahead, size_t place,
                                                    uint64_t deadline_ns)
 {
-    if (!ahead->was_asked) {
+    if (!ahead->was_asked && ahead->connector->ask_many) {
+        ahead->connector->ask_many(ahead->remote, ahead->heads, ahead->count, deadline_ns);
         ahead->was_asked = true;
-        ahead->has_heads =
-            ask(ahead, ahead->heads, ahead->count,
-                ahead->count * KILNI_REMOTE_HEAD_BYTES(ahead->head_size), deadline_ns);
     }
-    return ahead->has_heads ? &ahead->heads[place] : NULL;
+    return ahead->was_asked && is_answer(&ahead->heads[place]) ? &ahead->heads[place] : NULL;
 }
 
-/* Returns how many entries, beginning at @place, one request is allowed to ask for. Sets @ret_bytes
- * to the maximum size of the replies. */
-static size_t count_wanted(const kilni_read_ahead *ahead, size_t place, uint64_t *ret_bytes)
+/* Returns how many entries, beginning at @place, one request is allowed to ask for. Sets the room
+ * for their answers. */
+static size_t count_wanted(kilni_read_ahead *ahead, size_t place)
 {
     uint64_t bytes = 0;
     size_t count = 0;
-    while (ahead->has_heads && count < ahead->window && place + count < ahead->count) {
+    while (ahead->was_asked && count < ahead->window && place + count < ahead->count) {
         const kilni_remote_question *head = &ahead->heads[place + count];
-        if (head->status != KILN_OK || head->whole_size > BYTES_MAX - bytes ||
-            ahead->wholes[place + count].bytes.data) {
+        kilni_remote_question *whole = &ahead->wholes[place + count];
+        if (head->status != KILN_OK || head->whole_size > BYTES_MAX - bytes || whole->bytes.data) {
             break;
         }
+        whole->max_bytes = head->whole_size + KILNI_REMOTE_REPLY_BYTES;
         bytes += head->whole_size;
         count++;
     }
-    *ret_bytes = bytes + count * KILNI_REMOTE_REPLY_BYTES;
     return count;
 }
 
@@ -70,10 +70,10 @@ static void read_from(kilni_read_ahead *ahead, size_t place, uint64_t deadline_n
 {
     const size_t doubled = place == ahead->next && ahead->window > 0 ? 2 * ahead->window : 1;
     ahead->window = doubled < WINDOW_MAX ? doubled : WINDOW_MAX;
-    uint64_t bytes;
-    const size_t count = count_wanted(ahead, place, &bytes);
-    if (count > 1 && !ask(ahead, &ahead->wholes[place], count, bytes, deadline_ns)) {
-        ahead->window = 1;
+    const size_t count = count_wanted(ahead, place);
+    if (count > 1) {
+        ahead->connector->ask_many(ahead->remote, &ahead->wholes[place], count, deadline_ns);
+        ahead->window = is_answer(&ahead->wholes[place]) ? ahead->window : 1;
     }
 }
 

@@ -16,10 +16,10 @@ typedef struct kilni_read_ahead {
     kilni_remote *remote;
     size_t head_size; /* the number of bytes wanted from an entry's beginning */
     /* The group: */
-    kilni_remote_question heads[KILNI_READ_AHEAD_GROUP]; /* there are answers if has_heads */
+    kilni_remote_question heads[KILNI_READ_AHEAD_GROUP]; /* there are answers if was_asked */
     kilni_remote_question wholes[KILNI_READ_AHEAD_GROUP];
     size_t count;
-    bool was_asked, has_heads;
+    bool was_asked;
     size_t next;   /* the place in the group after the entry that was read last */
     size_t window; /* how many complete entries one request may ask for */
 } kilni_read_ahead;

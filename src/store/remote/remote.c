@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "entry/entry.h"
+#include "entry/format.h"
 #include "key/hash.h"
 #include "os/clock.h"
 #include "store/call_limit.h"
@@ -27,6 +28,12 @@
 #define LOOKUP_NS UINT64_C(3000000000)
 #define WRITE_NS UINT64_C(10000000000)
 
+/* The maximum duration of a batch of look-ups, and the maximum size of its answers. */
+#define BATCH_NS UINT64_C(10000000000)
+#define BATCH_BYTES (UINT64_C(8) << 20)
+
+/* The room for an answer without an entry, such as a number or an error. */
+
 /* How long a server keeps damaged entries that were moved away. */
 #define DAMAGED_MS (UINT64_C(30) * 24 * 3600 * 1000)
 
@@ -35,6 +42,9 @@
 
 /* The first pause before this process asks again for a lease that a different holder has. */
 #define PAUSE_MIN_NS UINT64_C(20000000)
+
+_Static_assert(KILNI_REMOTE_UNHASHED == KILNI_ENTRY_CHECKSUM_SIZE,
+               "the hash of a value is the one that an entry's checksum must equal");
 
 typedef struct remote_store {
     kiln_store store; /* first: a remote_store is a kiln_store */
@@ -159,8 +169,9 @@ static kiln_status adopt(const remote_store *self, kilni_remote_bytes bytes,
                          const kiln_digest *digest, kiln_entry **ret_entry)
 {
     kiln_entry *entry = NULL;
-    const kiln_status status = kilni_signers_adopt(self->store.signers, self->store.signing_key,
-                                                   bytes.data, bytes.size, &entry);
+    const kiln_status status =
+        kilni_signers_adopt(self->store.signers, self->store.signing_key, bytes.data, bytes.size,
+                            bytes.is_hashed ? &bytes.hash : NULL, &entry);
     if (status != KILN_OK) {
         free(bytes.data);
         return status;
@@ -174,6 +185,24 @@ static kiln_status adopt(const remote_store *self, kilni_remote_bytes bytes,
     return KILN_OK;
 }
 
+/* Makes an entry from the server's answer to a get. */
+static kiln_status take_answer(remote_store *self, kiln_status status, kilni_remote_bytes bytes,
+                               const kiln_digest *digest, kiln_entry **ret_entry)
+{
+    if (status == KILN_E_TOO_LARGE) {
+        return KILN_MISS;
+    }
+    if (status != KILN_OK) {
+        return note(self, status);
+    }
+    /* Values that were read together shared their room. */
+    if (bytes.size > self->store.options.max_entry_bytes) {
+        free(bytes.data);
+        return KILN_MISS;
+    }
+    return adopt(self, bytes, digest, ret_entry);
+}
+
 static kiln_status read_named(remote_store *self, const char *name, const kiln_digest *digest,
                               kiln_entry **ret_entry)
 {
@@ -181,10 +210,7 @@ static kiln_status read_named(remote_store *self, const char *name, const kiln_d
     const kiln_status status =
         self->connector->get(self->remote, name, self->store.options.max_entry_bytes,
                              begin_call(self, LOOKUP_NS), &bytes);
-    if (status == KILN_E_TOO_LARGE) {
-        return KILN_MISS;
-    }
-    return status == KILN_OK ? adopt(self, bytes, digest, ret_entry) : note(self, status);
+    return take_answer(self, status, bytes, digest, ret_entry);
 }
 
 static kiln_status read_entry(kiln_store *store, const kiln_digest *digest, kiln_entry **ret_entry)
@@ -208,19 +234,16 @@ static bool is_reportable(remote_store *self, const kiln_digest *digest, const k
            (kilni_device_use_is_known(entry) && !kilni_daily_uses_has(self->uses, &device, now_s));
 }
 
-static kiln_status remote_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
-                              size_t *ret_fill)
+/* Decides what a look-up of a key returns, and remembers a miss.
+ *
+ * @status, @entry  of the entry that the server has for the key's digest
+ * @generation      of the recent misses, before the server was asked */
+static kiln_status take_found(remote_store *self, const kiln_key *key, const kiln_digest *digest,
+                              uint64_t generation, kiln_status status, kiln_entry *entry,
+                              kiln_entry **ret_entry, size_t *ret_fill)
 {
-    kilni_recent_misses *misses = &remote_of(store)->misses;
-    const kiln_digest digest = kiln_key_digest(key);
-    kiln_entry *entry = NULL;
-    if (kilni_recent_misses_has(misses, &digest, kilni_clock_ns())) {
-        return KILN_MISS;
-    }
-    const uint64_t generation = kilni_recent_misses_begin(misses);
-    const kiln_status status = read_entry(store, &digest, &entry);
     if (status == KILN_MISS) {
-        kilni_recent_misses_note(misses, &digest, kilni_clock_ns(), generation);
+        kilni_recent_misses_note(&self->misses, digest, kilni_clock_ns(), generation);
     }
     if (status != KILN_OK) {
         return status;
@@ -229,9 +252,23 @@ static kiln_status remote_get(kiln_store *store, const kiln_key *key, kiln_entry
         kiln_entry_release(&entry);
         return KILN_MISS;
     }
-    *ret_fill = is_reportable(remote_of(store), &digest, entry);
+    *ret_fill = is_reportable(self, digest, entry);
     *ret_entry = entry;
     return KILN_OK;
+}
+
+static kiln_status remote_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                              size_t *ret_fill)
+{
+    remote_store *self = remote_of(store);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_entry *entry = NULL;
+    if (kilni_recent_misses_has(&self->misses, &digest, kilni_clock_ns())) {
+        return KILN_MISS;
+    }
+    const uint64_t generation = kilni_recent_misses_begin(&self->misses);
+    const kiln_status status = read_entry(store, &digest, &entry);
+    return take_found(self, key, &digest, generation, status, entry, ret_entry, ret_fill);
 }
 
 static kiln_status remote_contains(kiln_store *store, const kiln_key *key)
@@ -240,6 +277,128 @@ static kiln_status remote_contains(kiln_store *store, const kiln_key *key)
     char name[NAME_SIZE];
     name_of_key(self, key, name);
     return note(self, self->connector->contains(self->remote, name, begin_call(self, LOOKUP_NS)));
+}
+
+/* ---- reading many ---- */
+
+/* Questions that are asked together, and the names in them. */
+typedef struct batch {
+    size_t count;
+    size_t places[KILNI_STORE_MANY]; /* what each question belongs to */
+    kilni_remote_question questions[KILNI_STORE_MANY];
+    char names[KILNI_STORE_MANY][NAME_SIZE];
+} batch;
+
+static void add_question(const remote_store *self, batch *asked, const kiln_digest *digest,
+                         size_t place)
+{
+    const size_t number = asked->count++;
+    name_of(self, digest, asked->names[number]);
+    asked->places[number] = place;
+    asked->questions[number] = (kilni_remote_question){.name = asked->names[number]};
+}
+
+static void read_together(remote_store *self, kilni_remote_question *questions, size_t count,
+                          uint64_t deadline_ns);
+
+/* Asks again for the values for which there was no room, in two halves. */
+static void read_again(remote_store *self, kilni_remote_question *questions, size_t count,
+                       uint64_t deadline_ns)
+{
+    kilni_remote_question again[KILNI_STORE_MANY];
+    size_t places[KILNI_STORE_MANY], again_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (questions[i].status == KILN_E_TOO_LARGE) {
+            places[again_count] = i;
+            again[again_count++] = (kilni_remote_question){.name = questions[i].name};
+        }
+    }
+    const size_t half = again_count / 2;
+    read_together(self, again, half, deadline_ns);
+    read_together(self, again + half, again_count - half, deadline_ns);
+    for (size_t i = 0; i < again_count; i++) {
+        questions[places[i]] = again[i];
+    }
+}
+
+/* Reads several values. A value is too large only if it exceeds the maximum size of an entry. */
+static void read_together(remote_store *self, kilni_remote_question *questions, size_t count,
+                          uint64_t deadline_ns)
+{
+    if (count == 1) {
+        questions[0].status = self->connector->get(self->remote, questions[0].name,
+                                                   self->store.options.max_entry_bytes, deadline_ns,
+                                                   &questions[0].bytes);
+    }
+    if (count <= 1) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        questions[i].max_bytes = BATCH_BYTES / count;
+    }
+    self->connector->ask_many(self->remote, questions, count, deadline_ns);
+    read_again(self, questions, count, deadline_ns);
+}
+
+/* Each answer is verified by the functions that verify the answer to a single get. */
+static void remote_get_many(kiln_store *store, kilni_lookup *lookups, size_t count)
+{
+    remote_store *self = remote_of(store);
+    kiln_digest digests[KILNI_STORE_MANY];
+    batch asked = {.count = 0};
+    const uint64_t generation = kilni_recent_misses_begin(&self->misses);
+    for (size_t i = 0; i < count; i++) {
+        digests[i] = kiln_key_digest(lookups[i].key);
+        lookups[i].status = KILN_MISS;
+        if (!kilni_recent_misses_has(&self->misses, &digests[i], kilni_clock_ns())) {
+            add_question(self, &asked, &digests[i], i);
+        }
+    }
+    read_together(self, asked.questions, asked.count, begin_call(self, BATCH_NS));
+    for (size_t i = 0; i < asked.count; i++) {
+        kilni_lookup *lookup = &lookups[asked.places[i]];
+        const kiln_digest *digest = &digests[asked.places[i]];
+        kiln_entry *entry = NULL;
+        const kiln_status status =
+            take_answer(self, asked.questions[i].status, asked.questions[i].bytes, digest, &entry);
+        lookup->status = take_found(self, lookup->key, digest, generation, status, entry,
+                                    &lookup->entry, &lookup->fill);
+    }
+}
+
+static void remote_read_digests(kiln_store *store, const kiln_digest *digests, size_t count,
+                                kilni_digest_fn *visit, void *user)
+{
+    remote_store *self = remote_of(store);
+    batch asked = {.count = 0};
+    for (size_t i = 0; i < count; i++) {
+        add_question(self, &asked, &digests[i], i);
+    }
+    read_together(self, asked.questions, count, begin_call(self, BATCH_NS));
+    for (size_t i = 0; i < count; i++) {
+        kiln_entry *entry = NULL;
+        const kiln_status status = take_answer(self, asked.questions[i].status,
+                                               asked.questions[i].bytes, &digests[i], &entry);
+        visit(user, i, status, entry);
+        kiln_entry_release(&entry);
+    }
+}
+
+static void remote_contains_many(kiln_store *store, const kiln_key *const *keys, size_t count,
+                                 kiln_status *ret_statuses)
+{
+    remote_store *self = remote_of(store);
+    batch asked = {.count = 0};
+    for (size_t i = 0; i < count; i++) {
+        const kiln_digest digest = kiln_key_digest(keys[i]);
+        add_question(self, &asked, &digest, i);
+        asked.questions[i].only_presence = true;
+        asked.questions[i].max_bytes = KILNI_REMOTE_REPLY_BYTES;
+    }
+    self->connector->ask_many(self->remote, asked.questions, count, begin_call(self, LOOKUP_NS));
+    for (size_t i = 0; i < count; i++) {
+        ret_statuses[i] = note(self, asked.questions[i].status);
+    }
 }
 
 /* ---- writing ---- */
@@ -591,11 +750,7 @@ static kiln_status remote_item_read(kiln_item *item, kiln_entry **ret_entry)
                                begin_call(remote_of(item->store), LOOKUP_NS), &bytes)) {
         return read_entry(item->store, &self->digest, ret_entry);
     }
-    if (bytes.size > item->store->options.max_entry_bytes) {
-        free(bytes.data);
-        return KILN_MISS;
-    }
-    return adopt(remote_of(item->store), bytes, &self->digest, ret_entry);
+    return take_answer(remote_of(item->store), KILN_OK, bytes, &self->digest, ret_entry);
 }
 
 static kiln_status remote_item_remove(kiln_item *item)
@@ -852,12 +1007,14 @@ static kiln_status survey_heads(remote_store *self, const kilni_listed_entry *en
     kilni_remote_question questions[KILNI_READ_AHEAD_GROUP];
     for (size_t i = 0; i < count; i++) {
         name_of(self, &entries[i].digest, names[i]);
-        questions[i] = (kilni_remote_question){
-            .name = names[i], .head_size = KILNI_ENTRY_PREVIEW_SIZE, .is_about_use = true};
+        questions[i] =
+            (kilni_remote_question){.name = names[i],
+                                    .head_size = KILNI_ENTRY_PREVIEW_SIZE,
+                                    .max_bytes = KILNI_REMOTE_HEAD_BYTES(KILNI_ENTRY_PREVIEW_SIZE),
+                                    .is_about_use = true};
     }
-    kiln_status status = self->connector->get_many(
-        self->remote, questions, count, count * KILNI_REMOTE_HEAD_BYTES(KILNI_ENTRY_PREVIEW_SIZE),
-        begin_call(self, LOOKUP_NS));
+    kiln_status status = KILN_OK;
+    self->connector->ask_many(self->remote, questions, count, begin_call(self, LOOKUP_NS));
     for (size_t i = 0; status == KILN_OK && i < count; i++) {
         status = questions[i].status;
         if (status == KILN_OK) {
@@ -896,8 +1053,8 @@ static kiln_status survey_listed(const kilni_listed_entry *entries, size_t count
 static kiln_status survey_group(remote_store *self, const kilni_listed_entry *entries, size_t count,
                                 void *user)
 {
-    return self->connector->get_many ? survey_heads(self, entries, count, user)
-                                     : survey_listed(entries, count, user);
+    return self->connector->knows_uses ? survey_heads(self, entries, count, user)
+                                       : survey_listed(entries, count, user);
 }
 
 /* Looks at an entry of which only the listing is known, before it is removed. Returns KILN_OK: it
@@ -934,7 +1091,7 @@ static kiln_status remove_chosen(remote_store *self, kilni_trim_plan *plan,
                                  kiln_trim_report *report)
 {
     kilni_remote_judged judged[KILNI_READ_AHEAD_GROUP] = {{.status = KILN_OK}};
-    kiln_status status = self->connector->get_many ? KILN_OK : look_again(self, values);
+    kiln_status status = self->connector->knows_uses ? KILN_OK : look_again(self, values);
     if (status == KILN_OK && !is_dry) {
         status = remove_judged(self, values, count, judged);
     } else if (status == KILN_MISS || status == KILN_EXISTS) {
@@ -954,12 +1111,12 @@ static kiln_status remove_chosen(remote_store *self, kilni_trim_plan *plan,
     return status;
 }
 
-/* Judges all entries, and then removes. A server without get_many is asked about one entry at a
- * time. */
+/* Judges all entries, and then removes. If a server does not know uses, it is asked about one entry
+ * at a time. */
 static kiln_status trim_by_plan(remote_store *self, kilni_trim_plan *plan, bool is_dry,
                                 kiln_trim_report *report)
 {
-    const size_t most = self->connector->get_many ? KILNI_READ_AHEAD_GROUP : 1;
+    const size_t most = self->connector->knows_uses ? KILNI_READ_AHEAD_GROUP : 1;
     const kilni_trim_value *values;
     size_t count;
     kiln_status status = list_entries(self, survey_group, plan);
@@ -985,7 +1142,7 @@ static kiln_status remote_trim(kiln_store *store, const kiln_trim_params *params
         return KILN_E_UNSUPPORTED;
     }
     kilni_trim_plan plan = {
-        .ranking = {.policy = self->connector->get_many ? store->options.policy : KILN_POLICY_LRU,
+        .ranking = {.policy = self->connector->knows_uses ? store->options.policy : KILN_POLICY_LRU,
                     .now_s = kilni_clock_unix_s(),
                     .resolution_s = USES_WITHIN_S,
                     .max_age_s = params->older_than_s},
@@ -1010,31 +1167,23 @@ static void remote_close(kiln_store *store)
     free(self);
 }
 
-static const kilni_store_ops remote_ops = {
-    .close = remote_close,
-    .get = remote_get,
-    .fill = remote_fill,
-    .read_digest = read_entry,
-    .put = remote_put,
-    .remove = remote_remove,
-    .contains = remote_contains,
-    .lease = remote_take_lease,
-    .forget_miss = remote_forget_miss,
-    .lease_release = remote_release_lease,
-    .each = remote_each,
-    .each_of_digest = remote_each_of_digest,
-    .each_request = remote_each_request,
-    .item_info = remote_item_info,
-    .item_read = remote_item_read,
-    .item_remove = remote_item_remove,
-    .item_quarantine = remote_item_quarantine,
-    .stat = remote_stat,
-    .trim = remote_trim,
-    .add_stats = remote_add_stats,
-    .note_device = remote_note_device,
-    .device_use = remote_device_use,
-    .outage = remote_outage,
-};
+/* The operations of all stores. */
+#define COMMON_OPS                                                                                 \
+    .close = remote_close, .get = remote_get, .fill = remote_fill, .read_digest = read_entry,      \
+    .put = remote_put, .remove = remote_remove, .contains = remote_contains,                       \
+    .lease = remote_take_lease, .forget_miss = remote_forget_miss,                                 \
+    .lease_release = remote_release_lease, .each = remote_each,                                    \
+    .each_of_digest = remote_each_of_digest, .each_request = remote_each_request,                  \
+    .item_info = remote_item_info, .item_read = remote_item_read,                                  \
+    .item_remove = remote_item_remove, .item_quarantine = remote_item_quarantine,                  \
+    .stat = remote_stat, .trim = remote_trim, .add_stats = remote_add_stats,                       \
+    .note_device = remote_note_device, .device_use = remote_device_use, .outage = remote_outage
+
+/* For connectors that ask one question after the other, and for those that ask many at once. */
+static const kilni_store_ops ops_for_one = {COMMON_OPS};
+static const kilni_store_ops ops_for_many = {COMMON_OPS, .get_many = remote_get_many,
+                                             .read_digests = remote_read_digests,
+                                             .contains_many = remote_contains_many};
 
 /* Allocates what is needed to report uses to the server, if it is written. */
 static kiln_status begin_uses(remote_store *self, const char *file)
@@ -1068,7 +1217,7 @@ kiln_status kilni_remote_open(const char *name, const kilni_connector *connector
         free(copy);
         return status;
     }
-    self->store.ops = &remote_ops;
+    self->store.ops = connector->ask_many ? &ops_for_many : &ops_for_one;
     self->store.options = *options;
     self->store.options.max_bytes = KILN_UNLIMITED;
     self->store.capabilities = capabilities;

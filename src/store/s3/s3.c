@@ -185,6 +185,7 @@ const kilni_connector kiln_remote_s3_connector = {
     .limit_calls = kilni_call_limit_thread,
     .get = kilni_http_get,
     .get_head = kilni_http_get_head,
+    .ask_many = kilni_http_ask_many,
     .contains = kilni_http_contains,
     .put = kilni_http_put,
     .remove = kilni_http_remove,

@@ -103,14 +103,15 @@ bool kilni_signers_are_required(const kilni_signers *signers)
 }
 
 kiln_status kilni_signers_adopt(const kilni_signers *signers, const kilni_signing_key *signing_key,
-                                void *bytes, size_t size, kiln_entry **ret_entry)
+                                void *bytes, size_t size, const kiln_digest *hash,
+                                kiln_entry **ret_entry)
 {
     if (!kilni_signers_are_required(signers)) {
-        return kilni_entry_adopt(bytes, size, signing_key, ret_entry);
+        return kilni_entry_adopt_hashed(bytes, size, hash, signing_key, ret_entry);
     }
     const kilni_entry_trust trust = {
         .signing_key = signing_key, .keys = &signers->trusted, .now_s = kilni_clock_unix_s()};
-    return kilni_entry_adopt_trusted(bytes, size, &trust, ret_entry);
+    return kilni_entry_adopt_trusted_hashed(bytes, size, hash, &trust, ret_entry);
 }
 
 bool kilni_signers_prepare(const kilni_signers *signers, kilni_entry_signer *ret_signer)

@@ -39,14 +39,15 @@ void kilni_signers_free(kilni_signers *signers);
 /* Returns true if entries without a valid signature are refused. @signers can be NULL. */
 bool kilni_signers_are_required(const kilni_signers *signers);
 
-/* Does the same as kilni_entry_adopt, for bytes that a server sent. Also checks that the entry can
- * be believed.
+/* Does the same as kilni_entry_adopt_hashed, for bytes that a server sent. Also checks that the
+ * entry can be believed.
  *
  * @signing_key  the key of MACs; NULL: none. If signatures are required, an entry with a MAC of
  *               this key is also believed. If signatures are not required, every entry must have
  *               such a MAC */
 kiln_status kilni_signers_adopt(const kilni_signers *signers, const kilni_signing_key *signing_key,
-                                void *bytes, size_t size, kiln_entry **ret_entry);
+                                void *bytes, size_t size, const kiln_digest *hash,
+                                kiln_entry **ret_entry);
 
 /* Sets @ret_signer to how an entry is signed when it is put, and how the signatures that the entry
  * already has are checked. Returns false if neither is done. */

@@ -281,6 +281,51 @@ static void test_swapped_answers(void **state)
     expect_well();
 }
 
+/* Looks up eight keys together, of which the server has two. Returns how many were found. */
+static unsigned get_many(void)
+{
+    enum { COUNT = 8 };
+    kiln_key *keys[COUNT];
+    kiln_entry *entries[COUNT];
+    unsigned found = 0;
+    for (uint64_t i = 0; i < COUNT; i++) {
+        keys[i] = scratch_key(i);
+    }
+    assert_int_equal(
+        kiln_store_get_many(store, (const kiln_key *const *)keys, COUNT, entries, NULL), KILN_OK);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        assert_true(!entries[i] || (kiln_key_equals(keys[i], kiln_entry_key(entries[i])) &&
+                                    scratch_entry_is(entries[i], i)));
+        assert_true(!entries[i] || i == 1 || i == 2);
+        found += entries[i] != NULL;
+        kiln_entry_release(&entries[i]);
+        kiln_key_release(&keys[i]);
+    }
+    return found;
+}
+
+static kiln_status get_both(void)
+{
+    return get_many() == 2 ? KILN_OK : KILN_E_IO;
+}
+
+static void test_many_keys(void **state)
+{
+    (void)state;
+    static const fault kinds[] = {FAULT_CUT, FAULT_RESET, FAULT_FLIP, FAULT_INSERT, FAULT_SILENCE};
+    static const char text[] = OK "Content-Length: 5\r\n\r\nhello";
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const size_t step = kinds[i] == FAULT_SILENCE ? 1500 : 151;
+        for (size_t after = 0; after < answer_size; after += step) {
+            reopen();
+            fault_proxy_set(&proxy, kinds[i], after, text);
+            get_many(); /* checks what is found */
+        }
+        fault_proxy_set(&proxy, FAULT_NONE, 0, "");
+        expect(get_both);
+    }
+}
+
 /* The server says how long it must not be contacted. */
 static void test_a_busy_server_is_left_alone(void **state)
 {
@@ -342,6 +387,7 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_what_never_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_endless_chunks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_swapped_answers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_busy_server_is_left_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_threads_share_the_faults, set_up, tear_down),
     };

@@ -201,6 +201,23 @@ static void test_a_blob_is_received_in_place(void **state)
     kilni_text_done(&text);
 }
 
+static void test_announced_lengths(void **state)
+{
+    (void)state;
+    static const char bytes[12345];
+    static const size_t sizes[] = {0, 9, 10, 99, 100, sizeof bytes};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        kilni_text text = {0};
+        char expected[32];
+        const kilni_resp_argument argument = {bytes, sizes[i]};
+        assert_int_equal(kilni_resp_append_command(&text, &argument, 1), KILN_OK);
+        const int length = snprintf(expected, sizeof expected, "*1\r\n$%zu\r\n", sizes[i]);
+        assert_memory_equal(text.bytes, expected, (size_t)length);
+        assert_int_equal(text.length, (size_t)length + sizes[i] + 2);
+        kilni_text_done(&text);
+    }
+}
+
 static void test_commands(void **state)
 {
     (void)state;
@@ -231,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_the_depth_of_nested_lists_is_limited),
         cmocka_unit_test(test_a_long_line_is_cut_and_an_endless_one_breaks),
         cmocka_unit_test(test_a_blob_is_received_in_place),
+        cmocka_unit_test(test_announced_lengths),
         cmocka_unit_test(test_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

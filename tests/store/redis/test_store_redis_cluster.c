@@ -280,6 +280,33 @@ static unsigned count_moved(unsigned node)
 }
 
 /* Two nodes each say that the other one has the slot. */
+/* A process that does not know the nodes yet learns of them before it divides its keys. */
+static void test_many_keys_go_to_their_nodes(void **state)
+{
+    (void)state;
+    kiln_key *keys[KEYS];
+    kiln_status statuses[KEYS];
+    unsigned moved = 0;
+    put_keys();
+    for (unsigned i = 0; i < REDIS_MASTERS; i++) {
+        moved += count_moved(i);
+    }
+    open_store(location_of("trust=any"));
+    for (uint64_t i = 0; i < KEYS; i++) {
+        keys[i] = scratch_key(i);
+    }
+    assert_int_equal(kiln_store_contains_many(store, (const kiln_key *const *)keys, KEYS, statuses),
+                     KILN_OK);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        assert_int_equal(statuses[i], KILN_OK);
+        kiln_key_release(&keys[i]);
+    }
+    for (unsigned i = 0; i < REDIS_MASTERS; i++) {
+        moved -= count_moved(i);
+    }
+    assert_int_equal(moved, 0);
+}
+
 static void test_nodes_that_disagree(void **state)
 {
     (void)state;
@@ -581,6 +608,7 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_leases, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_slot_moves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_slot_has_moved, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_keys_go_to_their_nodes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nodes_that_disagree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_several_nodes_in_the_url, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nodes_without_hosts, set_up, tear_down),

@@ -72,10 +72,10 @@ static void answer(kilni_remote_question *question)
 }
 
 /* If the call fails, it does so for one of the values, as if one node of a cluster had failed. */
-static kiln_status get_many(kilni_remote *remote, kilni_remote_question *questions, size_t count,
-                            uint64_t max_bytes, uint64_t deadline_ns)
+static void ask_many(kilni_remote *remote, kilni_remote_question *questions, size_t count,
+                     uint64_t deadline_ns)
 {
-    (void)remote, (void)max_bytes, (void)deadline_ns;
+    (void)remote, (void)deadline_ns;
     const kiln_status status = begin_call();
     for (size_t i = 0; i < count; i++) {
         assert_true(questions[i].is_about_use);
@@ -86,7 +86,6 @@ static kiln_status get_many(kilni_remote *remote, kilni_remote_question *questio
         questions[count - 1].bytes.data = NULL;
         questions[count - 1].status = status;
     }
-    return KILN_OK;
 }
 
 static kiln_status get_head(kilni_remote *remote, const char *name, size_t size,
@@ -200,7 +199,8 @@ static kilni_server_fault fault(const kilni_remote *remote)
 static const kilni_connector knows_uses = {.open = open_server,
                                            .close = close_server,
                                            .limit_calls = limit_calls,
-                                           .get_many = get_many,
+                                           .ask_many = ask_many,
+                                           .knows_uses = true,
                                            .get_head = get_head,
                                            .remove_judged = remove_judged,
                                            .list = list_names,

@@ -111,23 +111,36 @@ static void take_warning(void *user, kiln_log_level level, const char *text)
 /* How often a store of a cluster is asked, so that each of up to about 50 nodes gets a question. */
 #define QUESTIONS_TO_CLUSTER 256u
 
-/* Makes each store of a chain report what prevents it from answering, since opening a store does
- * not contact its server. No entry has such a key.
- *
- * @number  makes the keys differ, so that different nodes of a cluster are asked */
-static void ask(kiln_store *store, unsigned number)
+/* Makes the key of a question. No entry has such a key. */
+static kiln_key *question_key(unsigned number)
 {
     kiln_key_builder *builder = NULL;
     kiln_key *key = NULL;
     char text[16];
     snprintf(text, sizeof text, "%u", number);
     if (kiln_key_builder_new(&builder) == KILN_OK &&
-        kiln_key_builder_add_text(builder, "doctor", text) == KILN_OK &&
-        kiln_key_builder_finish(builder, &key) == KILN_OK) {
-        kiln_store_contains(store, key);
+        kiln_key_builder_add_text(builder, "doctor", text) == KILN_OK) {
+        kiln_key_builder_finish(builder, &key);
     }
-    kiln_key_release(&key);
     kiln_key_builder_free(&builder);
+    return must(key);
+}
+
+/* Makes each store of a chain report what prevents it from answering, since opening a store does
+ * not contact its server.
+ *
+ * @count  the keys are different, so that different nodes of a cluster are asked */
+static void ask(kiln_store *store, unsigned count)
+{
+    kiln_key *keys[QUESTIONS_TO_CLUSTER];
+    kiln_status statuses[QUESTIONS_TO_CLUSTER];
+    for (unsigned i = 0; i < count; i++) {
+        keys[i] = question_key(i);
+    }
+    kiln_store_contains_many(store, (const kiln_key *const *)keys, count, statuses);
+    for (unsigned i = 0; i < count; i++) {
+        kiln_key_release(&keys[i]);
+    }
 }
 
 static int find_replay(void *user, kiln_item *item)
@@ -193,9 +206,7 @@ static const char *examine_directory(examination *doctor)
     kiln_store *store = NULL;
     kiln_status status = kiln_store_open(doctor->directory, &params, &store, &error);
     const bool has_cluster = strstr(doctor->directory, "-cluster://") != NULL;
-    for (unsigned i = 0; i < (has_cluster ? QUESTIONS_TO_CLUSTER : 1); i++) {
-        ask(store, i);
-    }
+    ask(store, has_cluster ? QUESTIONS_TO_CLUSTER : 1);
     json_t *tiers = tiers_to_json(store);
     kiln_store_close(&store);
     note_group_directories(doctor);

@@ -14,6 +14,11 @@
 /* How expensive a file counts as when a store makes room. What it has cost is not known. */
 #define ASSUMED_BUILD_NS (UINT64_C(200) * 1000000)
 
+/* How many files are looked up together, and how many bytes they have in all, unless a single file
+ * has more. */
+#define BLOCK_FILES 64u
+#define BLOCK_BYTES (UINT64_C(8) << 20)
+
 /* ---- contents ---- */
 
 /* Writes the BLAKE2b-256 of a content, as the key of a part that long has it. The digest of an
@@ -172,17 +177,48 @@ bool snapshot_read(kiln_store *store, const kiln_key *key, const folder_cache *c
     return true;
 }
 
+/* Returns how many files, beginning with the given one, are looked up together. */
+static size_t count_in_block(const file_list *list, size_t first)
+{
+    uint64_t bytes = list->files[first].size;
+    size_t count = 1;
+    while (count < BLOCK_FILES && first + count < list->count &&
+           bytes + list->files[first + count].size <= BLOCK_BYTES) {
+        bytes += list->files[first + count++].size;
+    }
+    return count;
+}
+
+/* Writes files for which the store has sound entries. Returns false if a file was not written. */
+static bool fill_block(kiln_store *store, const listed_file *files, size_t count, int folder,
+                       snapshot_stop stop)
+{
+    kiln_key *keys[BLOCK_FILES] = {NULL};
+    kiln_entry *entries[BLOCK_FILES] = {NULL};
+    bool are_written = true;
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = content_key(&files[i]);
+    }
+    kiln_store_get_many(store, (const kiln_key *const *)keys, count, entries, NULL);
+    for (size_t i = 0; i < count; i++) {
+        are_written = are_written && !stop.is_due(stop.user) && entries[i] != NULL &&
+                      has_content(entries[i], &files[i]) &&
+                      file_tree_write(folder, &files[i], kiln_entry_payload(entries[i]).data);
+        kiln_entry_release(&entries[i]);
+        kiln_key_release(&keys[i]);
+    }
+    return are_written;
+}
+
 bool snapshot_fill(kiln_store *store, const file_list *list, int folder, snapshot_stop stop)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        const listed_file *file = &list->files[i];
-        kiln_entry *entry = stop.is_due(stop.user) ? NULL : get_content(store, file);
-        const bool is_written =
-            entry != NULL && file_tree_write(folder, file, kiln_entry_payload(entry).data);
-        kiln_entry_release(&entry);
-        if (!is_written) {
+    size_t first = 0;
+    while (first < list->count && !stop.is_due(stop.user)) {
+        const size_t count = count_in_block(list, first);
+        if (!fill_block(store, &list->files[first], count, folder, stop)) {
             return false;
         }
+        first += count;
     }
-    return true;
+    return first == list->count;
 }
