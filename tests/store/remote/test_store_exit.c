@@ -161,7 +161,11 @@ static void drain_the_only_thread(void)
     kilni_writer_fill(writer, fill, key, entry);
     CHECK(count_threads() == 1);
     CHECK(kilni_writer_drain(writer, NS_PER_MS) == KILN_TIMEOUT);
-    CHECK(count_threads() == 3); /* the writer's, and the one for all servers */
+    /* The writer's thread begins, and starts the one for all servers. */
+    while (count_threads() < 3) {
+        usleep(1000);
+    }
+    CHECK(count_threads() == 3);
     kilni_writer_end(writer, 0);
     kiln_entry_release(&entry);
     kiln_key_release(&key);
