@@ -2,6 +2,7 @@
 #include "device/watch/intercepted_calls.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -11,12 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "device/watch/compilation.h"
+#include "device/watch/file_stream.h"
 
 static void note_read(const char *path)
 {
@@ -76,11 +79,65 @@ static FILE *observed_fopen(const char *path, const char *mode)
 {
     if (strpbrk(mode, "wa+")) {
         changes(path);
+        return fopen(path, mode);
+    }
+    if (!kilni_compilation_is_watched()) {
+        return fopen(path, mode);
+    }
+    kilni_seen seen = {.path = path};
+    struct stat facts;
+    FILE *file = kilni_file_stream_open(path, mode, &facts, &seen.bytes);
+    if (!file) {
+        seen.error = errno;
+    } else if (seen.bytes) {
+        seen.facts = &facts;
     } else {
         note_read(path);
+        return file;
     }
-    return fopen(path, mode);
+    kilni_compilation_report_seen(&seen);
+    return file;
 }
+
+/* ---- calls that use the descriptor of an open stream ---- */
+
+static int observed_fileno(FILE *file)
+{
+    const int descriptor = fileno(file);
+    return descriptor >= 0 ? descriptor : kilni_file_stream_descriptor(file);
+}
+
+/* Kiln knows what the compiler reads through a stream, but not what it reads in other ways. */
+static void note_descriptor(int file)
+{
+    const char *path = kilni_compilation_is_watched() ? kilni_file_stream_path(file) : NULL;
+    if (path) {
+        kilni_compilation_report(kilni_reads_note_unseen, path);
+    }
+}
+
+static ssize_t observed_read(int file, void *bytes, size_t size)
+{
+    note_descriptor(file);
+    return read(file, bytes, size);
+}
+
+static ssize_t observed_pread(int file, void *bytes, size_t size, off_t offset)
+{
+    note_descriptor(file);
+    return pread(file, bytes, size, offset);
+}
+
+static void *observed_mmap(void *address, size_t size, int protection, int flags, int file,
+                           off_t offset)
+{
+    if (!(flags & MAP_ANONYMOUS)) {
+        note_descriptor(file);
+    }
+    return mmap(address, size, protection, flags, file, offset);
+}
+
+/* ---- more replacements ---- */
 
 static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
 {
@@ -90,8 +147,10 @@ static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
 
 static int observed_stat(const char *path, struct stat *facts)
 {
-    kilni_compilation_report(kilni_reads_note_facts, path);
-    return stat(path, facts);
+    const int result = stat(path, facts);
+    kilni_compilation_report_seen(
+        &(kilni_seen){.path = path, .facts = result == 0 ? facts : NULL, .error = errno});
+    return result;
 }
 
 static int observed_lstat(const char *path, struct stat *facts)
@@ -304,43 +363,28 @@ static const struct {
     const char *name;
     void *function;
 } observed[] = {
-    {"open", (void *)observed_open},
-    {"open64", (void *)observed_open},
-    {"openat", (void *)observed_openat},
-    {"openat64", (void *)observed_openat},
-    {"fopen", (void *)observed_fopen},
-    {"fopen64", (void *)observed_fopen},
-    {"freopen", (void *)observed_freopen},
-    {"freopen64", (void *)observed_freopen},
-    {"stat", (void *)observed_stat},
-    {"stat64", (void *)observed_stat},
-    {"lstat", (void *)observed_lstat},
-    {"lstat64", (void *)observed_lstat},
-    {"__xstat", (void *)observed_xstat},
-    {"__xstat64", (void *)observed_xstat},
-    {"__lxstat", (void *)observed_lxstat},
-    {"__lxstat64", (void *)observed_lxstat},
-    {"access", (void *)observed_access},
-    {"statfs", (void *)observed_statfs},
-    {"statfs64", (void *)observed_statfs},
-    {"readlink", (void *)observed_readlink},
-    {"realpath", (void *)observed_realpath},
-    {"opendir", (void *)observed_opendir},
-    {"mkdir", (void *)observed_mkdir},
-    {"unlink", (void *)observed_unlink},
-    {"rename", (void *)observed_rename},
-    {"rmdir", (void *)observed_rmdir},
-    {"remove", (void *)observed_remove},
-    {"link", (void *)observed_link},
-    {"mkstemp", (void *)observed_mkstemp},
-    {"mkstemp64", (void *)observed_mkstemp},
-    {"symlink", (void *)observed_symlink},
-    {"chdir", (void *)observed_chdir},
-    {"fork", (void *)observed_fork},
-    {"system", (void *)observed_system},
-    {"posix_spawn", (void *)observed_posix_spawn},
-    {"popen", (void *)observed_popen},
-    {"sigaction", (void *)observed_sigaction},
+    {"open", (void *)observed_open},         {"open64", (void *)observed_open},
+    {"openat", (void *)observed_openat},     {"openat64", (void *)observed_openat},
+    {"fopen", (void *)observed_fopen},       {"fopen64", (void *)observed_fopen},
+    {"fileno", (void *)observed_fileno},     {"fileno_unlocked", (void *)observed_fileno},
+    {"read", (void *)observed_read},         {"pread", (void *)observed_pread},
+    {"pread64", (void *)observed_pread},     {"mmap", (void *)observed_mmap},
+    {"mmap64", (void *)observed_mmap},       {"freopen", (void *)observed_freopen},
+    {"freopen64", (void *)observed_freopen}, {"stat", (void *)observed_stat},
+    {"stat64", (void *)observed_stat},       {"lstat", (void *)observed_lstat},
+    {"lstat64", (void *)observed_lstat},     {"__xstat", (void *)observed_xstat},
+    {"__xstat64", (void *)observed_xstat},   {"__lxstat", (void *)observed_lxstat},
+    {"__lxstat64", (void *)observed_lxstat}, {"access", (void *)observed_access},
+    {"statfs", (void *)observed_statfs},     {"statfs64", (void *)observed_statfs},
+    {"readlink", (void *)observed_readlink}, {"realpath", (void *)observed_realpath},
+    {"opendir", (void *)observed_opendir},   {"mkdir", (void *)observed_mkdir},
+    {"unlink", (void *)observed_unlink},     {"rename", (void *)observed_rename},
+    {"rmdir", (void *)observed_rmdir},       {"remove", (void *)observed_remove},
+    {"link", (void *)observed_link},         {"mkstemp", (void *)observed_mkstemp},
+    {"mkstemp64", (void *)observed_mkstemp}, {"symlink", (void *)observed_symlink},
+    {"chdir", (void *)observed_chdir},       {"fork", (void *)observed_fork},
+    {"system", (void *)observed_system},     {"posix_spawn", (void *)observed_posix_spawn},
+    {"popen", (void *)observed_popen},       {"sigaction", (void *)observed_sigaction},
     {"syscall", (void *)observed_syscall},
 };
 
