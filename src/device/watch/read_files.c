@@ -16,6 +16,8 @@
 #include "key/hash.h"
 #include "os/os.h"
 
+#define UNREADABLE "a path that cannot be read, or is neither a file nor a folder"
+
 typedef struct read_record {
     kilni_lookup lookup;
     char *path; /* a link's target follows after the zero byte, with a zero byte of its own */
@@ -288,7 +290,7 @@ static kiln_finding look_up(kilni_reads *reads, kilni_lookup lookup, const char 
     if (status == KILN_E_NO_MEMORY) {
         reads->is_out_of_memory = true;
     } else if (status != KILN_OK) {
-        kilni_reads_fail(reads, "a path that cannot be read, or is neither a file nor a folder");
+        kilni_reads_fail(reads, UNREADABLE);
     }
     return status == KILN_OK ? found.what : 0;
 }
@@ -312,7 +314,7 @@ static bool has_room(kilni_reads *reads)
     return true;
 }
 
-static void complete(kilni_reads *reads, read_record *r);
+static void look_again(kilni_reads *reads, read_record *r);
 
 /* Records a path, unless it is recorded already or ignored. Returns what was found when the path
  * was first recorded, or 0 if it is not recorded. */
@@ -326,7 +328,7 @@ static kiln_finding note(kilni_reads *reads, kilni_lookup lookup, const char *pa
     if (!known) {
         return has_room(reads) ? look_up(reads, lookup, path, &path_digest) : 0;
     }
-    complete(reads, known);
+    look_again(reads, known);
     return known->found.what;
 }
 
@@ -344,24 +346,21 @@ void kilni_reads_note_opened(kilni_reads *reads, const char *path)
 
 /* ---- what the compiler saw ---- */
 
+static bool has_same_identity(const kilni_path_facts *a, const kilni_path_facts *b)
+{
+    return a->device == b->device && a->inode == b->inode;
+}
+
 /* Returns true if a second look at a path found what is recorded. Whether the content of a file is
- * the same is known only if both looks have it. */
+ * the same is known only if both looks have it. The identity of a folder may change, because some
+ * file systems make up new numbers: see has_same_relations. */
 static bool is_same(const read_record *r, const kilni_path_facts *now, bool has_content)
 {
     const kilni_path_facts *found = &r->found;
-    if (found->what != now->what) {
-        return false;
+    if (found->what != now->what || now->what != KILN_FOUND_FILE) {
+        return found->what == now->what;
     }
-    if (!kilni_finding_has_identity(now->what)) {
-        return true;
-    }
-    if (found->device != now->device || found->inode != now->inode) {
-        return false;
-    }
-    if (now->what == KILN_FOUND_FOLDER) {
-        return true;
-    }
-    return found->size == now->size &&
+    return has_same_identity(found, now) && found->size == now->size &&
            (!has_content || r->lacks_content ||
             memcmp(found->digest, now->digest, sizeof now->digest) == 0);
 }
@@ -397,6 +396,8 @@ static void note_found(kilni_reads *reads, kilni_lookup lookup, const char *path
     } else if (known->lacks_content && has_content) {
         known->found = *found;
         known->lacks_content = false;
+    } else if (!has_same_identity(&known->found, found)) {
+        known->is_seen = false;
     }
 }
 
@@ -426,7 +427,7 @@ void kilni_reads_note_seen(kilni_reads *reads, const kilni_seen *seen)
         is_query && reads->counts_facts_alone ? KILNI_LOOKUP_FACTS : KILNI_LOOKUP_CONTENT;
     kilni_path_facts found;
     if (kilni_path_describe(seen->facts, seen->error, &found) != KILN_OK) {
-        kilni_reads_fail(reads, "a path that cannot be read, or is neither a file nor a folder");
+        kilni_reads_fail(reads, UNREADABLE);
         return;
     }
     scan_bytes(reads, lookup, &found, seen->bytes);
@@ -440,23 +441,35 @@ void kilni_reads_note_unseen(kilni_reads *reads, const char *path)
     }
 }
 
-/* Reads a file on which the compiler has called stat, if it was not read yet. */
-static void complete(kilni_reads *reads, read_record *r)
+void kilni_reads_note_contradiction(kilni_reads *reads, const char *path)
 {
-    if (!r->lacks_content) {
+    if (wants(reads, path)) {
+        reads->has_changed = true;
+    }
+}
+
+/* Looks up a path whose record is what the compiler saw. The reason is that the compiler is about
+ * to use the path in a way that Kiln does not see, or has called stat on a file that was not read
+ * yet. From now on, the record needs the check at the end. */
+static void look_again(kilni_reads *reads, read_record *r)
+{
+    if (!r->is_seen && !r->lacks_content) {
         return;
     }
     kilni_path_facts now = {0};
-    const kiln_status status = kilni_path_look_up(r->lookup, r->path, scan_file, reads, &now, NULL);
+    kilni_content_fn *scan = r->lacks_content ? scan_file : NULL;
+    const kiln_status status = kilni_path_look_up(r->lookup, r->path, scan, reads, &now, NULL);
     if (status == KILN_E_NO_MEMORY) {
         reads->is_out_of_memory = true;
-    } else if (status != KILN_OK || !is_same(r, &now, true)) {
+    } else if (status != KILN_OK) {
+        kilni_reads_fail(reads, UNREADABLE);
+    } else if (!is_same(r, &now, true)) {
         reads->has_changed = true;
-    } else {
+    } else if (now.what == KILN_FOUND_FILE) {
         r->found = now;
-        r->is_seen = false;
-        r->lacks_content = false;
     }
+    r->is_seen = false;
+    r->lacks_content = false;
 }
 
 void kilni_reads_note_query(kilni_reads *reads, const char *path)
@@ -577,10 +590,27 @@ bool kilni_reads_use_folder(const kilni_reads *reads)
 
 /* ---- the end of the compilation ---- */
 
+/* Returns true if the paths that led to the same file or folder as @r still do so, and no others. A
+ * result depends on this, but not on the numbers that identify a folder. */
+static bool has_same_relations(const kilni_reads *reads, const read_record *r,
+                               const kilni_path_facts *now)
+{
+    bool has = true;
+    for (size_t i = 0; i < reads->count && has; i++) {
+        const read_record *other = &reads->items[i];
+        kilni_path_facts other_now = {0};
+        has = other == r || !kilni_finding_has_identity(other->found.what) ||
+              (kilni_path_look_up(KILNI_LOOKUP_FACTS, other->path, NULL, NULL, &other_now, NULL) ==
+                   KILN_OK &&
+               has_same_identity(&other->found, &r->found) == has_same_identity(&other_now, now));
+    }
+    return has;
+}
+
 /* Returns KILN_OK if a second look-up finds what is recorded. A file must not have been written or
  * replaced even if its content is the same now, because the compiler might have read different
  * content in between; the same holds for the names in a folder. */
-static kiln_status check(const read_record *r)
+static kiln_status check(const kilni_reads *reads, const read_record *r)
 {
     kilni_path_facts now = {0};
     char target[PATH_MAX] = "";
@@ -590,25 +620,39 @@ static kiln_status check(const read_record *r)
     }
     const bool has_target = kilni_lookup_has_target(r->lookup, now.what);
     const bool has_time = now.what == KILN_FOUND_FILE || r->lookup == KILNI_LOOKUP_LISTING;
-    return is_same(r, &now, true) &&
-                   (!has_target || strcmp(r->path + strlen(r->path) + 1, target) == 0) &&
-                   (!has_time || (now.changed.tv_sec == r->found.changed.tv_sec &&
-                                  now.changed.tv_nsec == r->found.changed.tv_nsec))
-               ? KILN_OK
-               : KILN_MISS;
+    const bool is_same_one = has_same_identity(&r->found, &now);
+    const bool is_unchanged =
+        is_same(r, &now, true) && (is_same_one || has_same_relations(reads, r, &now)) &&
+        (!has_target || strcmp(r->path + strlen(r->path) + 1, target) == 0) &&
+        (!has_time || (is_same_one && now.changed.tv_sec == r->found.changed.tv_sec &&
+                       now.changed.tv_nsec == r->found.changed.tv_nsec));
+    return is_unchanged ? KILN_OK : KILN_MISS;
+}
+
+/* Returns why the result cannot be kept, as far as this is known before the check. */
+static kiln_status state_of(const kilni_reads *reads)
+{
+    return reads->is_out_of_memory ? KILN_E_NO_MEMORY
+           : reads->failure        ? KILN_E_UNSUPPORTED
+           : reads->has_changed    ? KILN_MISS
+                                   : KILN_OK;
 }
 
 /* Checks everything that the compiler might have seen differently. */
 static kiln_status check_all(kilni_reads *reads)
 {
-    kiln_status status = KILN_OK;
+    kiln_status status = state_of(reads);
     for (size_t i = 0; i < reads->count && status == KILN_OK; i++) {
-        complete(reads, &reads->items[i]);
-        if (!reads->items[i].is_seen && !reads->has_changed) {
-            status = check(&reads->items[i]);
+        read_record *r = &reads->items[i];
+        if (r->lacks_content) {
+            look_again(reads, r);
+            status = state_of(reads);
+        }
+        if (status == KILN_OK && !r->is_seen) {
+            status = check(reads, r);
         }
     }
-    return reads->is_out_of_memory ? KILN_E_NO_MEMORY : reads->has_changed ? KILN_MISS : status;
+    return status;
 }
 
 /* Makes the result valid only in the working directory, if a path leads through that directory or
@@ -683,13 +727,6 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *word
     if (reads->expected && reads->made_count == 0) {
         kilni_reads_fail(reads, "no temporary folder of the compiler was observed");
     }
-    if (reads->is_out_of_memory) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (reads->failure) {
-        *ret_why = reads->failure;
-        return KILN_E_UNSUPPORTED;
-    }
     kilni_text encoded = {0};
     kiln_status status = check_all(reads);
     if (status == KILN_OK) {
@@ -697,8 +734,8 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *word
     }
     if (status != KILN_OK) {
         kilni_text_done(&encoded);
-        *ret_why = "files changed during the compilation";
-        return status == KILN_E_NO_MEMORY ? status : KILN_MISS;
+        *ret_why = reads->failure ? reads->failure : "files changed during the compilation";
+        return status;
     }
     kilni_words_add(words, &reads->words);
     *ret_encoded = encoded;

@@ -74,13 +74,18 @@ typedef struct kilni_seen {
 
 /* Records what the compiler found at a path, by calling stat or by opening the path. Unlike the
  * functions above, which look the path up themselves before the compiler does, this one is called
- * afterwards. The record cannot differ from what the compiler saw, so kilni_reads_finish need not
- * check it. If the compiler sees two different things at a path, the result cannot be kept. */
+ * afterwards. The record cannot differ from what the compiler saw. So kilni_reads_finish need not
+ * check it, unless one of the functions above is called for the same path as well. If the compiler
+ * sees two different things at a path, the result cannot be kept. */
 void kilni_reads_note_seen(kilni_reads *reads, const kilni_seen *seen);
 
 /* Records that the compiler might read a file that kilni_reads_note_seen has recorded once more. So
  * kilni_reads_finish checks it. */
 void kilni_reads_note_unseen(kilni_reads *reads, const char *path);
+
+/* Records that a call of the compiler contradicts what kilni_reads_note_seen has recorded of a
+ * path. The result cannot be kept. */
+void kilni_reads_note_contradiction(kilni_reads *reads, const char *path);
 
 /* Records that the compilation opens a file, and might then ask for the file's path without links.
  * Compilers compare the two paths, to warn if a name differs only in case. So only the last
@@ -138,7 +143,8 @@ bool kilni_reads_mention_folder(const kilni_reads *reads);
 /* Returns true if a file was read from the folder of the program's name. */
 bool kilni_reads_use_folder(const kilni_reads *reads);
 
-/* Checks everything once more, after the compilation, except what kilni_reads_note_seen recorded.
+/* Checks everything once more, after the compilation, except what only kilni_reads_note_seen has
+ * recorded.
  *
  * @moves        true if the result would be the same if the program were in a different folder;
  *               paths in the program's folder are then stored relative to it; otherwise the result
