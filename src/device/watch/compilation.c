@@ -153,18 +153,9 @@ void kilni_compilation_report_seen(const kilni_seen *seen)
     report(&(event){.seen = seen});
 }
 
-bool kilni_compilation_is_watched(void)
+bool kilni_compilation_is_own(void)
 {
-    if (atomic_load_explicit(&is_interrupted, memory_order_relaxed)) {
-        return false;
-    }
-    if (current) {
-        return true;
-    }
-    pthread_mutex_lock(&lock);
-    const bool is_any = running != NULL;
-    pthread_mutex_unlock(&lock);
-    return is_any;
+    return !atomic_load_explicit(&is_interrupted, memory_order_relaxed) && current;
 }
 
 void kilni_compilation_report_fold(const kilni_fold *fold)

@@ -12,11 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "device/watch/compilation.h"
 #include "device/watch/file_stream.h"
@@ -75,31 +77,67 @@ static int observed_openat(int folder, const char *path, int flags, ...)
     return openat(folder, path, flags, mode);
 }
 
+/* Opens an ordinary stream. */
+static FILE *open_plain(const char *path, const char *mode)
+{
+    note_read(path);
+    return fopen(path, mode);
+}
+
+/* Returns a stream for a descriptor, which is closed if there is none. */
+static FILE *stream_of(int file, const char *mode)
+{
+    FILE *stream = fdopen(file, mode);
+    if (!stream) {
+        const int error = errno;
+        close(file);
+        errno = error;
+    }
+    return stream;
+}
+
+/* Opens a stream with a copy of the file, so that Kiln need not read the file once more to know
+ * what the compiler reads. What is not a regular file or a folder must not be opened twice. */
+static FILE *open_copy(const char *path, const char *mode)
+{
+    kilni_seen seen = {.path = path};
+    struct stat facts;
+    const int file = open(path, O_RDONLY | (strchr(mode, 'e') ? O_CLOEXEC : 0));
+    if (file < 0) {
+        seen.error = errno;
+        kilni_compilation_report_seen(&seen);
+        return NULL;
+    }
+    if (fstat(file, &facts) != 0 || (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode))) {
+        note_unsupported("a path that cannot be read, or is neither a file nor a folder");
+        return stream_of(file, mode);
+    }
+    FILE *stream = S_ISREG(facts.st_mode)
+                       ? kilni_file_stream_open(file, path, mode, &facts, &seen.bytes)
+                       : NULL;
+    if (!stream) {
+        close(file);
+        return open_plain(path, mode);
+    }
+    seen.facts = &facts;
+    kilni_compilation_report_seen(&seen);
+    return stream;
+}
+
+/* A stream with a copy has no lock. So only a thread with a compilation of its own gets one: it
+ * uses its streams alone. The threads that a compiler starts might share a stream. A comma in the
+ * mode begins the name of a character set, in which the C library decodes the file. */
 static FILE *observed_fopen(const char *path, const char *mode)
 {
     if (strpbrk(mode, "wa+")) {
         changes(path);
         return fopen(path, mode);
     }
-    if (!kilni_compilation_is_watched()) {
-        return fopen(path, mode);
-    }
-    kilni_seen seen = {.path = path};
-    struct stat facts;
-    FILE *file = kilni_file_stream_open(path, mode, &facts, &seen.bytes);
-    if (!file) {
-        seen.error = errno;
-    } else if (seen.bytes) {
-        seen.facts = &facts;
-    } else {
-        note_read(path);
-        return file;
-    }
-    kilni_compilation_report_seen(&seen);
-    return file;
+    const int can_copy = kilni_compilation_is_own() && *mode == 'r' && !strchr(mode, ',');
+    return can_copy ? open_copy(path, mode) : open_plain(path, mode);
 }
 
-/* ---- calls that use the descriptor of an open stream ---- */
+/* ---- calls that take a stream, or the descriptor of a stream ---- */
 
 static int observed_fileno(FILE *file)
 {
@@ -107,18 +145,27 @@ static int observed_fileno(FILE *file)
     return descriptor >= 0 ? descriptor : kilni_file_stream_descriptor(file);
 }
 
-/* Kiln knows what the compiler reads through a stream, but not what it reads in other ways. */
+/* Kiln knows what the compiler reads through a stream with a copy, but not what it reads in other
+ * ways. */
 static void note_descriptor(int file)
 {
-    const char *path = kilni_compilation_is_watched() ? kilni_file_stream_path(file) : NULL;
+    const char *path = kilni_file_stream_path(file);
     if (path) {
         kilni_compilation_report(kilni_reads_note_unseen, path);
     }
 }
 
-static ssize_t observed_read(int file, void *bytes, size_t size)
+static void note_offset(int file)
 {
     note_descriptor(file);
+    if (!kilni_file_stream_drop_copy(file)) {
+        note_unsupported("a file is read both through its stream and its descriptor");
+    }
+}
+
+static ssize_t observed_read(int file, void *bytes, size_t size)
+{
+    note_offset(file);
     return read(file, bytes, size);
 }
 
@@ -137,13 +184,110 @@ static void *observed_mmap(void *address, size_t size, int protection, int flags
     return mmap(address, size, protection, flags, file, offset);
 }
 
-/* ---- more replacements ---- */
+static off_t observed_lseek(int file, off_t offset, int from)
+{
+    note_offset(file);
+    return lseek(file, offset, from);
+}
+
+static int observed_dup(int file)
+{
+    note_offset(file);
+    return dup(file);
+}
+
+/* A stream with a copy does not notice that its descriptor is replaced. */
+static void note_duplicate(int file, int to)
+{
+    note_offset(file);
+    if (kilni_file_stream_path(to)) {
+        note_unsupported("the descriptor of a stream is replaced");
+    }
+}
+
+static int observed_dup2(int file, int to)
+{
+    note_duplicate(file, to);
+    return dup2(file, to);
+}
+
+static int observed_dup3(int file, int to, int flags)
+{
+    note_duplicate(file, to);
+    return dup3(file, to, flags);
+}
+
+static int observed_fcntl(int file, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    note_offset(file);
+    return fcntl(file, command, argument);
+}
+
+static int observed_ioctl(int file, unsigned long request, ...)
+{
+    va_list arguments;
+    va_start(arguments, request);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    note_offset(file);
+    return ioctl(file, request, argument);
+}
+
+static FILE *observed_fdopen(int file, const char *mode)
+{
+    note_offset(file);
+    return fdopen(file, mode);
+}
+
+static int observed_fstat(int file, struct stat *facts)
+{
+    const int result = fstat(file, facts);
+    const char *path = kilni_file_stream_path(file);
+    if (path && (result != 0 || !kilni_file_stream_is_same(file, facts))) {
+        kilni_compilation_report(kilni_reads_note_contradiction, path);
+    }
+    return result;
+}
+
+/* Before version 2.33, the C library's headers implemented fstat with this function. */
+static int observed_fxstat(int version, int file, struct stat *facts)
+{
+    (void)version;
+    return observed_fstat(file, facts);
+}
+
+/* Returns 1 if the C library's function must not be called, because it would crash. */
+static int is_copy(const FILE *file)
+{
+    const int is = kilni_file_stream_descriptor(file) >= 0;
+    if (is) {
+        note_unsupported("a stream is reopened, or read as wide characters");
+        errno = EBADF;
+    }
+    return is;
+}
 
 static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
 {
     note_unsupported("a stream is reopened");
-    return freopen(path, mode, file);
+    return is_copy(file) ? NULL : freopen(path, mode, file);
 }
+
+static wint_t observed_getwc(FILE *file)
+{
+    return is_copy(file) ? WEOF : getwc(file);
+}
+
+static wint_t observed_ungetwc(wint_t character, FILE *file)
+{
+    return is_copy(file) ? WEOF : ungetwc(character, file);
+}
+
+/* ---- more replacements ---- */
 
 static int observed_stat(const char *path, struct stat *facts)
 {
@@ -359,33 +503,65 @@ static long observed_syscall(long number, long a, long b, long c, long d, long e
 
 /* ---- the functions ---- */
 
-static const struct {
+typedef struct replacement {
     const char *name;
     void *function;
-} observed[] = {
-    {"open", (void *)observed_open},         {"open64", (void *)observed_open},
-    {"openat", (void *)observed_openat},     {"openat64", (void *)observed_openat},
-    {"fopen", (void *)observed_fopen},       {"fopen64", (void *)observed_fopen},
-    {"fileno", (void *)observed_fileno},     {"fileno_unlocked", (void *)observed_fileno},
-    {"read", (void *)observed_read},         {"pread", (void *)observed_pread},
-    {"pread64", (void *)observed_pread},     {"mmap", (void *)observed_mmap},
-    {"mmap64", (void *)observed_mmap},       {"freopen", (void *)observed_freopen},
-    {"freopen64", (void *)observed_freopen}, {"stat", (void *)observed_stat},
-    {"stat64", (void *)observed_stat},       {"lstat", (void *)observed_lstat},
-    {"lstat64", (void *)observed_lstat},     {"__xstat", (void *)observed_xstat},
-    {"__xstat64", (void *)observed_xstat},   {"__lxstat", (void *)observed_lxstat},
-    {"__lxstat64", (void *)observed_lxstat}, {"access", (void *)observed_access},
-    {"statfs", (void *)observed_statfs},     {"statfs64", (void *)observed_statfs},
-    {"readlink", (void *)observed_readlink}, {"realpath", (void *)observed_realpath},
-    {"opendir", (void *)observed_opendir},   {"mkdir", (void *)observed_mkdir},
-    {"unlink", (void *)observed_unlink},     {"rename", (void *)observed_rename},
-    {"rmdir", (void *)observed_rmdir},       {"remove", (void *)observed_remove},
-    {"link", (void *)observed_link},         {"mkstemp", (void *)observed_mkstemp},
-    {"mkstemp64", (void *)observed_mkstemp}, {"symlink", (void *)observed_symlink},
-    {"chdir", (void *)observed_chdir},       {"fork", (void *)observed_fork},
-    {"system", (void *)observed_system},     {"posix_spawn", (void *)observed_posix_spawn},
-    {"popen", (void *)observed_popen},       {"sigaction", (void *)observed_sigaction},
+} replacement;
+
+static const replacement observed[] = {
+    {"open", (void *)observed_open},
+    {"open64", (void *)observed_open},
+    {"openat", (void *)observed_openat},
+    {"openat64", (void *)observed_openat},
+    {"fopen", (void *)observed_fopen},
+    {"fopen64", (void *)observed_fopen},
+    {"freopen", (void *)observed_freopen},
+    {"freopen64", (void *)observed_freopen},
+    {"stat", (void *)observed_stat},
+    {"stat64", (void *)observed_stat},
+    {"lstat", (void *)observed_lstat},
+    {"lstat64", (void *)observed_lstat},
+    {"__xstat", (void *)observed_xstat},
+    {"__xstat64", (void *)observed_xstat},
+    {"__lxstat", (void *)observed_lxstat},
+    {"__lxstat64", (void *)observed_lxstat},
+    {"access", (void *)observed_access},
+    {"statfs", (void *)observed_statfs},
+    {"statfs64", (void *)observed_statfs},
+    {"readlink", (void *)observed_readlink},
+    {"realpath", (void *)observed_realpath},
+    {"opendir", (void *)observed_opendir},
+    {"mkdir", (void *)observed_mkdir},
+    {"unlink", (void *)observed_unlink},
+    {"rename", (void *)observed_rename},
+    {"rmdir", (void *)observed_rmdir},
+    {"remove", (void *)observed_remove},
+    {"link", (void *)observed_link},
+    {"mkstemp", (void *)observed_mkstemp},
+    {"mkstemp64", (void *)observed_mkstemp},
+    {"symlink", (void *)observed_symlink},
+    {"chdir", (void *)observed_chdir},
+    {"fork", (void *)observed_fork},
+    {"system", (void *)observed_system},
+    {"posix_spawn", (void *)observed_posix_spawn},
+    {"popen", (void *)observed_popen},
+    {"sigaction", (void *)observed_sigaction},
     {"syscall", (void *)observed_syscall},
+};
+
+/* These functions matter only to a library that opens streams. */
+static const replacement observed_for_streams[] = {
+    {"fileno", (void *)observed_fileno},   {"fileno_unlocked", (void *)observed_fileno},
+    {"read", (void *)observed_read},       {"pread", (void *)observed_pread},
+    {"pread64", (void *)observed_pread},   {"mmap", (void *)observed_mmap},
+    {"mmap64", (void *)observed_mmap},     {"lseek", (void *)observed_lseek},
+    {"lseek64", (void *)observed_lseek},   {"dup", (void *)observed_dup},
+    {"dup2", (void *)observed_dup2},       {"dup3", (void *)observed_dup3},
+    {"fcntl", (void *)observed_fcntl},     {"fcntl64", (void *)observed_fcntl},
+    {"ioctl", (void *)observed_ioctl},     {"fdopen", (void *)observed_fdopen},
+    {"fstat", (void *)observed_fstat},     {"fstat64", (void *)observed_fstat},
+    {"__fxstat", (void *)observed_fxstat}, {"__fxstat64", (void *)observed_fxstat},
+    {"getwc", (void *)observed_getwc},     {"ungetwc", (void *)observed_ungetwc},
 };
 
 /* Functions with which a later version of a compiler's library might read files. No known version
@@ -444,22 +620,74 @@ static const char *const unobserved[] = {"__fxstatat",
                                          "unlinkat",
                                          "vfork"};
 
-void *kilni_call_find(const char *name)
+/* These functions matter only to a library that opens streams. */
+static const char *const unobserved_for_streams[] = {"__fgetws_chk",
+                                                     "__fgetws_unlocked_chk",
+                                                     "__isoc99_fwscanf",
+                                                     "__isoc23_fwscanf",
+                                                     "__isoc99_vfwscanf",
+                                                     "__isoc23_vfwscanf",
+                                                     "__pread64_chk",
+                                                     "__pread_chk",
+                                                     "__read_chk",
+                                                     "aio_read",
+                                                     "aio_read64",
+                                                     "copy_file_range",
+                                                     "fgetwc",
+                                                     "fgetwc_unlocked",
+                                                     "fgetws",
+                                                     "fgetws_unlocked",
+                                                     "fwide",
+                                                     "fwscanf",
+                                                     "getwc_unlocked",
+                                                     "preadv",
+                                                     "preadv2",
+                                                     "preadv64",
+                                                     "preadv64v2",
+                                                     "readv",
+                                                     "sendfile",
+                                                     "sendfile64",
+                                                     "splice",
+                                                     "vfwscanf"};
+
+static void *find(const replacement *items, size_t count, const char *name)
 {
-    for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
-        if (strcmp(name, observed[i].name) == 0) {
-            return observed[i].function;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, items[i].name) == 0) {
+            return items[i].function;
         }
     }
     return NULL;
 }
 
-int kilni_call_is_unobserved(const char *name)
+static int has_name(const char *const *items, size_t count, const char *name)
 {
-    for (size_t i = 0; i < sizeof unobserved / sizeof *unobserved; i++) {
-        if (strcmp(name, unobserved[i]) == 0) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, items[i]) == 0) {
             return 1;
         }
     }
     return 0;
+}
+
+int kilni_call_opens_stream(const char *name)
+{
+    return strcmp(name, "fopen") == 0 || strcmp(name, "fopen64") == 0;
+}
+
+void *kilni_call_find(const char *name, int opens_streams)
+{
+    void *function = find(observed, sizeof observed / sizeof *observed, name);
+    return function || !opens_streams
+               ? function
+               : find(observed_for_streams,
+                      sizeof observed_for_streams / sizeof *observed_for_streams, name);
+}
+
+int kilni_call_is_unobserved(const char *name, int opens_streams)
+{
+    return has_name(unobserved, sizeof unobserved / sizeof *unobserved, name) ||
+           (opens_streams &&
+            has_name(unobserved_for_streams,
+                     sizeof unobserved_for_streams / sizeof *unobserved_for_streams, name));
 }
