@@ -27,13 +27,65 @@
 
 #define DRAIN_SECONDS 10
 
-static void keep_file(kiln_store *included, const char *path, const unsigned char *digest)
+/* ---- which files this process has kept ---- */
+
+/* A program's kernels include the same files, so most files are looked up in memory only. A file
+ * that the store has removed since then is not kept again. */
+enum { KEPT_SLOTS = 2048 };
+
+/* Guards the slots. A thread that cannot have the lock at once looks the file up in the store. So a
+ * child that was forked while the lock was held works too. */
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned char kept[KEPT_SLOTS][KILNI_FILE_DIGEST_BYTES]; /* a file has one slot, from which
+                                                                   it displaces others */
+
+static unsigned char *kept_slot(const unsigned char *digest)
+{
+    return kept[(digest[0] | (size_t)digest[1] << 8) % KEPT_SLOTS];
+}
+
+static bool is_kept(const unsigned char *digest)
+{
+    if (pthread_mutex_trylock(&kept_lock) != 0) {
+        return false;
+    }
+    const bool is = memcmp(kept_slot(digest), digest, KILNI_FILE_DIGEST_BYTES) == 0;
+    pthread_mutex_unlock(&kept_lock);
+    return is;
+}
+
+static void note_kept(const unsigned char *digest)
+{
+    if (pthread_mutex_trylock(&kept_lock) == 0) {
+        memcpy(kept_slot(digest), digest, KILNI_FILE_DIGEST_BYTES);
+        pthread_mutex_unlock(&kept_lock);
+    }
+}
+
+/* ---- keeping ---- */
+
+static kiln_status put_file(kiln_store *included, const char *path, const unsigned char *digest)
 {
     kilni_file_content file;
-    if (kiln_included_contains(included, digest) == KILN_MISS &&
-        kilni_file_content_read(path, FILE_BYTES_MAX, &file) == KILN_OK) {
-        kiln_included_put(included, digest, (kiln_bytes){file.bytes, file.size});
+    kiln_status status = kilni_file_content_read(path, FILE_BYTES_MAX, &file);
+    if (status == KILN_OK) {
+        status = kiln_included_put(included, digest, (kiln_bytes){file.bytes, file.size});
         kilni_file_content_done(&file);
+    }
+    return status;
+}
+
+static void keep_file(kiln_store *included, const char *path, const unsigned char *digest)
+{
+    if (is_kept(digest)) {
+        return;
+    }
+    kiln_status status = kiln_included_contains(included, digest);
+    if (status == KILN_MISS) {
+        status = put_file(included, path, digest);
+    }
+    if (status == KILN_OK) {
+        note_kept(digest);
     }
 }
 

@@ -98,10 +98,11 @@ void kilni_compilation_interrupt(void)
 
 /* ---- reporting ---- */
 
-/* A report: a note with its text, or a fold. */
+/* A report: a note with its text, what was seen, or a fold. */
 typedef struct event {
     kilni_note_fn *note;
     const char *text;
+    const kilni_seen *seen;
     const kilni_fold *fold;
 } event;
 
@@ -110,6 +111,8 @@ static void report_to(kilni_compilation *to, const event *e)
     pthread_mutex_lock(&to->lock);
     if (e->fold && to->folds) {
         kilni_folds_note(to->folds, e->fold);
+    } else if (e->seen) {
+        kilni_reads_note_seen(to->reads, e->seen);
     } else if (!e->fold) {
         e->note(to->reads, e->text);
     }
@@ -143,6 +146,16 @@ static void report(const event *e)
 void kilni_compilation_report(kilni_note_fn *note, const char *text)
 {
     report(&(event){.note = note, .text = text});
+}
+
+void kilni_compilation_report_seen(const kilni_seen *seen)
+{
+    report(&(event){.seen = seen});
+}
+
+bool kilni_compilation_is_own(void)
+{
+    return !atomic_load_explicit(&is_interrupted, memory_order_relaxed) && current;
 }
 
 void kilni_compilation_report_fold(const kilni_fold *fold)

@@ -2,6 +2,7 @@
 #include "device/watch/intercepted_calls.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -11,12 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "device/watch/compilation.h"
+#include "device/watch/file_stream.h"
 
 static void note_read(const char *path)
 {
@@ -72,26 +77,224 @@ static int observed_openat(int folder, const char *path, int flags, ...)
     return openat(folder, path, flags, mode);
 }
 
+/* Opens an ordinary stream. */
+static FILE *open_plain(const char *path, const char *mode)
+{
+    note_read(path);
+    return fopen(path, mode);
+}
+
+/* Returns a stream for a descriptor, which is closed if there is none. */
+static FILE *stream_of(int file, const char *mode)
+{
+    FILE *stream = fdopen(file, mode);
+    if (!stream) {
+        const int error = errno;
+        close(file);
+        errno = error;
+    }
+    return stream;
+}
+
+/* Opens a stream with a copy of the file, so that Kiln need not read the file once more to know
+ * what the compiler reads. What is not a regular file or a folder must not be opened twice. */
+static FILE *open_copy(const char *path, const char *mode)
+{
+    kilni_seen seen = {.path = path};
+    struct stat facts;
+    const int file = open(path, O_RDONLY | (strchr(mode, 'e') ? O_CLOEXEC : 0));
+    if (file < 0) {
+        seen.error = errno;
+        kilni_compilation_report_seen(&seen);
+        return NULL;
+    }
+    if (fstat(file, &facts) != 0 || (!S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode))) {
+        note_unsupported("a path that cannot be read, or is neither a file nor a folder");
+        return stream_of(file, mode);
+    }
+    FILE *stream = S_ISREG(facts.st_mode)
+                       ? kilni_file_stream_open(file, path, mode, &facts, &seen.bytes)
+                       : NULL;
+    if (!stream) {
+        close(file);
+        return open_plain(path, mode);
+    }
+    seen.facts = &facts;
+    kilni_compilation_report_seen(&seen);
+    return stream;
+}
+
+/* A stream with a copy has no lock. So only a thread with a compilation of its own gets one: it
+ * uses its streams alone. The threads that a compiler starts might share a stream. A comma in the
+ * mode begins the name of a character set, in which the C library decodes the file. */
 static FILE *observed_fopen(const char *path, const char *mode)
 {
     if (strpbrk(mode, "wa+")) {
         changes(path);
-    } else {
-        note_read(path);
+        return fopen(path, mode);
     }
-    return fopen(path, mode);
+    const int can_copy = kilni_compilation_is_own() && *mode == 'r' && !strchr(mode, ',');
+    return can_copy ? open_copy(path, mode) : open_plain(path, mode);
+}
+
+/* ---- calls that take a stream, or the descriptor of a stream ---- */
+
+static int observed_fileno(FILE *file)
+{
+    const int descriptor = fileno(file);
+    return descriptor >= 0 ? descriptor : kilni_file_stream_descriptor(file);
+}
+
+/* Kiln knows what the compiler reads through a stream with a copy, but not what it reads in other
+ * ways. */
+static void note_descriptor(int file)
+{
+    const char *path = kilni_file_stream_path(file);
+    if (path) {
+        kilni_compilation_report(kilni_reads_note_unseen, path);
+    }
+}
+
+static void note_offset(int file)
+{
+    note_descriptor(file);
+    if (!kilni_file_stream_drop_copy(file)) {
+        note_unsupported("a file is read both through its stream and its descriptor");
+    }
+}
+
+static ssize_t observed_read(int file, void *bytes, size_t size)
+{
+    note_offset(file);
+    return read(file, bytes, size);
+}
+
+static ssize_t observed_pread(int file, void *bytes, size_t size, off_t offset)
+{
+    note_descriptor(file);
+    return pread(file, bytes, size, offset);
+}
+
+static void *observed_mmap(void *address, size_t size, int protection, int flags, int file,
+                           off_t offset)
+{
+    if (!(flags & MAP_ANONYMOUS)) {
+        note_descriptor(file);
+    }
+    return mmap(address, size, protection, flags, file, offset);
+}
+
+static off_t observed_lseek(int file, off_t offset, int from)
+{
+    note_offset(file);
+    return lseek(file, offset, from);
+}
+
+static int observed_dup(int file)
+{
+    note_offset(file);
+    return dup(file);
+}
+
+/* A stream with a copy does not notice that its descriptor is replaced. */
+static void note_duplicate(int file, int to)
+{
+    note_offset(file);
+    if (kilni_file_stream_path(to)) {
+        note_unsupported("the descriptor of a stream is replaced");
+    }
+}
+
+static int observed_dup2(int file, int to)
+{
+    note_duplicate(file, to);
+    return dup2(file, to);
+}
+
+static int observed_dup3(int file, int to, int flags)
+{
+    note_duplicate(file, to);
+    return dup3(file, to, flags);
+}
+
+static int observed_fcntl(int file, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    note_offset(file);
+    return fcntl(file, command, argument);
+}
+
+static int observed_ioctl(int file, unsigned long request, ...)
+{
+    va_list arguments;
+    va_start(arguments, request);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    note_offset(file);
+    return ioctl(file, request, argument);
+}
+
+static FILE *observed_fdopen(int file, const char *mode)
+{
+    note_offset(file);
+    return fdopen(file, mode);
+}
+
+static int observed_fstat(int file, struct stat *facts)
+{
+    const int result = fstat(file, facts);
+    const char *path = kilni_file_stream_path(file);
+    if (path && (result != 0 || !kilni_file_stream_is_same(file, facts))) {
+        kilni_compilation_report(kilni_reads_note_contradiction, path);
+    }
+    return result;
+}
+
+/* Before version 2.33, the C library's headers implemented fstat with this function. */
+static int observed_fxstat(int version, int file, struct stat *facts)
+{
+    (void)version;
+    return observed_fstat(file, facts);
+}
+
+/* Returns 1 if the C library's function must not be called, because it would crash. */
+static int is_copy(const FILE *file)
+{
+    const int is = kilni_file_stream_descriptor(file) >= 0;
+    if (is) {
+        note_unsupported("a stream is reopened, or read as wide characters");
+        errno = EBADF;
+    }
+    return is;
 }
 
 static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
 {
     note_unsupported("a stream is reopened");
-    return freopen(path, mode, file);
+    return is_copy(file) ? NULL : freopen(path, mode, file);
 }
+
+static wint_t observed_getwc(FILE *file)
+{
+    return is_copy(file) ? WEOF : getwc(file);
+}
+
+static wint_t observed_ungetwc(wint_t character, FILE *file)
+{
+    return is_copy(file) ? WEOF : ungetwc(character, file);
+}
+
+/* ---- more replacements ---- */
 
 static int observed_stat(const char *path, struct stat *facts)
 {
-    kilni_compilation_report(kilni_reads_note_facts, path);
-    return stat(path, facts);
+    const int result = stat(path, facts);
+    kilni_compilation_report_seen(
+        &(kilni_seen){.path = path, .facts = result == 0 ? facts : NULL, .error = errno});
+    return result;
 }
 
 static int observed_lstat(const char *path, struct stat *facts)
@@ -300,10 +503,12 @@ static long observed_syscall(long number, long a, long b, long c, long d, long e
 
 /* ---- the functions ---- */
 
-static const struct {
+typedef struct replacement {
     const char *name;
     void *function;
-} observed[] = {
+} replacement;
+
+static const replacement observed[] = {
     {"open", (void *)observed_open},
     {"open64", (void *)observed_open},
     {"openat", (void *)observed_openat},
@@ -342,6 +547,21 @@ static const struct {
     {"popen", (void *)observed_popen},
     {"sigaction", (void *)observed_sigaction},
     {"syscall", (void *)observed_syscall},
+};
+
+/* These functions matter only to a library that opens streams. */
+static const replacement observed_for_streams[] = {
+    {"fileno", (void *)observed_fileno},   {"fileno_unlocked", (void *)observed_fileno},
+    {"read", (void *)observed_read},       {"pread", (void *)observed_pread},
+    {"pread64", (void *)observed_pread},   {"mmap", (void *)observed_mmap},
+    {"mmap64", (void *)observed_mmap},     {"lseek", (void *)observed_lseek},
+    {"lseek64", (void *)observed_lseek},   {"dup", (void *)observed_dup},
+    {"dup2", (void *)observed_dup2},       {"dup3", (void *)observed_dup3},
+    {"fcntl", (void *)observed_fcntl},     {"fcntl64", (void *)observed_fcntl},
+    {"ioctl", (void *)observed_ioctl},     {"fdopen", (void *)observed_fdopen},
+    {"fstat", (void *)observed_fstat},     {"fstat64", (void *)observed_fstat},
+    {"__fxstat", (void *)observed_fxstat}, {"__fxstat64", (void *)observed_fxstat},
+    {"getwc", (void *)observed_getwc},     {"ungetwc", (void *)observed_ungetwc},
 };
 
 /* Functions with which a later version of a compiler's library might read files. No known version
@@ -400,22 +620,74 @@ static const char *const unobserved[] = {"__fxstatat",
                                          "unlinkat",
                                          "vfork"};
 
-void *kilni_call_find(const char *name)
+/* These functions matter only to a library that opens streams. */
+static const char *const unobserved_for_streams[] = {"__fgetws_chk",
+                                                     "__fgetws_unlocked_chk",
+                                                     "__isoc99_fwscanf",
+                                                     "__isoc23_fwscanf",
+                                                     "__isoc99_vfwscanf",
+                                                     "__isoc23_vfwscanf",
+                                                     "__pread64_chk",
+                                                     "__pread_chk",
+                                                     "__read_chk",
+                                                     "aio_read",
+                                                     "aio_read64",
+                                                     "copy_file_range",
+                                                     "fgetwc",
+                                                     "fgetwc_unlocked",
+                                                     "fgetws",
+                                                     "fgetws_unlocked",
+                                                     "fwide",
+                                                     "fwscanf",
+                                                     "getwc_unlocked",
+                                                     "preadv",
+                                                     "preadv2",
+                                                     "preadv64",
+                                                     "preadv64v2",
+                                                     "readv",
+                                                     "sendfile",
+                                                     "sendfile64",
+                                                     "splice",
+                                                     "vfwscanf"};
+
+static void *find(const replacement *items, size_t count, const char *name)
 {
-    for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
-        if (strcmp(name, observed[i].name) == 0) {
-            return observed[i].function;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, items[i].name) == 0) {
+            return items[i].function;
         }
     }
     return NULL;
 }
 
-int kilni_call_is_unobserved(const char *name)
+static int has_name(const char *const *items, size_t count, const char *name)
 {
-    for (size_t i = 0; i < sizeof unobserved / sizeof *unobserved; i++) {
-        if (strcmp(name, unobserved[i]) == 0) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, items[i]) == 0) {
             return 1;
         }
     }
     return 0;
+}
+
+int kilni_call_opens_stream(const char *name)
+{
+    return strcmp(name, "fopen") == 0 || strcmp(name, "fopen64") == 0;
+}
+
+void *kilni_call_find(const char *name, int opens_streams)
+{
+    void *function = find(observed, sizeof observed / sizeof *observed, name);
+    return function || !opens_streams
+               ? function
+               : find(observed_for_streams,
+                      sizeof observed_for_streams / sizeof *observed_for_streams, name);
+}
+
+int kilni_call_is_unobserved(const char *name, int opens_streams)
+{
+    return has_name(unobserved, sizeof unobserved / sizeof *unobserved, name) ||
+           (opens_streams &&
+            has_name(unobserved_for_streams,
+                     sizeof unobserved_for_streams / sizeof *unobserved_for_streams, name));
 }

@@ -60,21 +60,27 @@ static kiln_status find_content(const char *path, kilni_content_fn *scan, void *
     return KILN_OK;
 }
 
+kiln_status kilni_path_describe(const struct stat *found, int error, kilni_path_facts *ret_facts)
+{
+    if (!found) {
+        *ret_facts = (kilni_path_facts){.what = KILN_FOUND_NOTHING};
+        return kilni_status_from_errno(error) == KILN_MISS ? KILN_OK : KILN_E_UNSUPPORTED;
+    }
+    *ret_facts =
+        (kilni_path_facts){.what = S_ISREG(found->st_mode) ? KILN_FOUND_FILE : KILN_FOUND_FOLDER,
+                           .device = found->st_dev,
+                           .inode = found->st_ino,
+                           .size = (uint64_t)found->st_size,
+                           .digest = {found->st_mode & 0xff, found->st_mode >> 8 & 0xff},
+                           .changed = found->st_ctim};
+    return S_ISREG(found->st_mode) || S_ISDIR(found->st_mode) ? KILN_OK : KILN_E_UNSUPPORTED;
+}
+
 static kiln_status find_facts(const char *path, kilni_path_facts *ret_facts)
 {
     struct stat found;
-    if (kilni_os()->fstatat(AT_FDCWD, path, &found, 0) != 0) {
-        ret_facts->what = KILN_FOUND_NOTHING;
-        return kilni_status_from_errno(errno) == KILN_MISS ? KILN_OK : KILN_E_UNSUPPORTED;
-    }
-    *ret_facts =
-        (kilni_path_facts){.what = S_ISREG(found.st_mode) ? KILN_FOUND_FILE : KILN_FOUND_FOLDER,
-                           .device = found.st_dev,
-                           .inode = found.st_ino,
-                           .size = (uint64_t)found.st_size,
-                           .digest = {found.st_mode & 0xff, found.st_mode >> 8 & 0xff},
-                           .changed = found.st_ctim};
-    return S_ISREG(found.st_mode) || S_ISDIR(found.st_mode) ? KILN_OK : KILN_E_UNSUPPORTED;
+    const bool exists = kilni_os()->fstatat(AT_FDCWD, path, &found, 0) == 0;
+    return kilni_path_describe(exists ? &found : NULL, errno, ret_facts);
 }
 
 static kiln_status find_link(const char *path, kiln_finding *ret_what, char *ret_target)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -54,6 +55,15 @@ static inline bool kilni_lookup_has_target(kilni_lookup lookup, kiln_finding wha
 {
     return what == KILN_FOUND_LINK || (lookup == KILNI_LOOKUP_LISTING && what == KILN_FOUND_FOLDER);
 }
+
+/* Describes what a call of stat found.
+ *
+ * @found      NULL: the call failed
+ * @error      the call's errno if it failed
+ * @ret_facts  [out] as of KILNI_LOOKUP_FACTS
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: what exists at the path is not known, or is neither a
+ * regular file nor a folder. */
+kiln_status kilni_path_describe(const struct stat *found, int error, kilni_path_facts *ret_facts);
 
 /* Receives the content of a file, and its facts. Both are valid during the call. */
 typedef void kilni_content_fn(void *user, const kilni_path_facts *facts, const void *bytes);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/watch/changed_files.h"
+#include "device/watch/content_digest.h"
 #include "device/watch/inputs.h"
 #include "device/watch/path_lookup.h"
 #include "device/watch/scanned_files.h"
@@ -16,12 +16,16 @@
 #include "key/hash.h"
 #include "os/os.h"
 
+#define UNREADABLE "a path that cannot be read, or is neither a file nor a folder"
+
 typedef struct read_record {
     kilni_lookup lookup;
     char *path; /* a link's target follows after the zero byte, with a zero byte of its own */
     kiln_digest path_digest;
     kilni_path_facts found;
-    uint32_t same; /* see kilni_stored_read */
+    uint32_t same;      /* see kilni_stored_read */
+    bool is_seen;       /* the compiler itself got this result, so it needs no check */
+    bool lacks_content; /* the compiler has called stat on a file, but has not opened it */
 } read_record;
 
 struct kilni_reads {
@@ -40,6 +44,7 @@ struct kilni_reads {
     size_t count;
     size_t capacity;
     const char *failure; /* why the result cannot be kept; NULL: it can */
+    bool has_changed;    /* the compiler saw two different things at a path */
     bool is_out_of_memory;
     kilni_words words;
 };
@@ -181,11 +186,11 @@ void kilni_reads_fail(kilni_reads *reads, const char *why)
 }
 
 /* Returns the record of a path, or NULL if there is none. */
-static const read_record *find(const kilni_reads *reads, kilni_lookup lookup,
-                               const kiln_digest *path_digest, const char *path)
+static read_record *find(const kilni_reads *reads, kilni_lookup lookup,
+                         const kiln_digest *path_digest, const char *path)
 {
     for (size_t i = reads->count; i > 0; i--) {
-        const read_record *known = &reads->items[i - 1];
+        read_record *known = &reads->items[i - 1];
         if (memcmp(&known->path_digest, path_digest, sizeof *path_digest) == 0 &&
             known->lookup == lookup && strcmp(known->path, path) == 0) {
             return known;
@@ -285,29 +290,46 @@ static kiln_finding look_up(kilni_reads *reads, kilni_lookup lookup, const char 
     if (status == KILN_E_NO_MEMORY) {
         reads->is_out_of_memory = true;
     } else if (status != KILN_OK) {
-        kilni_reads_fail(reads, "a path that cannot be read, or is neither a file nor a folder");
+        kilni_reads_fail(reads, UNREADABLE);
     }
     return status == KILN_OK ? found.what : 0;
 }
+
+/* Returns true if a path must be recorded. */
+static bool wants(kilni_reads *reads, const char *path)
+{
+    if (reads->failure || reads->is_out_of_memory || !path || is_ignored(reads, path)) {
+        return false;
+    }
+    record_use_of_working_folder(reads, path);
+    return true;
+}
+
+static bool has_room(kilni_reads *reads)
+{
+    if (reads->count == KILNI_READS_MAX) {
+        kilni_reads_fail(reads, "too many files");
+        return false;
+    }
+    return true;
+}
+
+static void look_again(kilni_reads *reads, read_record *r);
 
 /* Records a path, unless it is recorded already or ignored. Returns what was found when the path
  * was first recorded, or 0 if it is not recorded. */
 static kiln_finding note(kilni_reads *reads, kilni_lookup lookup, const char *path)
 {
-    if (reads->failure || reads->is_out_of_memory || !path || is_ignored(reads, path)) {
+    if (!wants(reads, path)) {
         return 0;
     }
-    record_use_of_working_folder(reads, path);
     const kiln_digest path_digest = kilni_hash(path, strlen(path));
-    const read_record *known = find(reads, lookup, &path_digest, path);
-    if (known) {
-        return known->found.what;
+    read_record *known = find(reads, lookup, &path_digest, path);
+    if (!known) {
+        return has_room(reads) ? look_up(reads, lookup, path, &path_digest) : 0;
     }
-    if (reads->count == KILNI_READS_MAX) {
-        kilni_reads_fail(reads, "too many files");
-        return 0;
-    }
-    return look_up(reads, lookup, path, &path_digest);
+    look_again(reads, known);
+    return known->found.what;
 }
 
 void kilni_reads_note(kilni_reads *reads, const char *path)
@@ -322,26 +344,132 @@ void kilni_reads_note_opened(kilni_reads *reads, const char *path)
     }
 }
 
-/* Returns true if a path is the folder that PWD names. Queries of that folder need no record,
- * because compilers only check whether PWD names the working directory, and use PWD as the
- * directory's path if it does. If this can affect results, the key contains PWD: for NVRTC, only
- * results with debug information contain the path; for OpenCL, see build_key.c. Files with this
- * path are still recorded, because compilers also open the files that they include. */
-static bool is_folder_of_variable(const char *path)
+/* ---- what the compiler saw ---- */
+
+static bool has_same_identity(const kilni_path_facts *a, const kilni_path_facts *b)
 {
-    const char *spelled = getenv("PWD");
-    struct stat found;
-    return spelled && *path == '/' && strcmp(path, spelled) == 0 &&
-           kilni_os()->fstatat(AT_FDCWD, path, &found, 0) == 0 && S_ISDIR(found.st_mode);
+    return a->device == b->device && a->inode == b->inode;
 }
 
-void kilni_reads_note_facts(kilni_reads *reads, const char *path)
+/* Returns true if a second look at a path found what is recorded. Whether the content of a file is
+ * the same is known only if both looks have it. The identity of a folder may change, because some
+ * file systems make up new numbers: see has_same_relations. */
+static bool is_same(const read_record *r, const kilni_path_facts *now, bool has_content)
 {
-    if (path && reads->working_folder.path && strcmp(path, reads->working_folder.path) == 0) {
-        kilni_reads_note_query(reads, ".");
-    } else if (!path || reads->counts_spelled_folder || !is_folder_of_variable(path)) {
-        kilni_reads_note_query(reads, path);
+    const kilni_path_facts *found = &r->found;
+    if (found->what != now->what || now->what != KILN_FOUND_FILE) {
+        return found->what == now->what;
     }
+    return has_same_identity(found, now) && found->size == now->size &&
+           (!has_content || r->lacks_content ||
+            memcmp(found->digest, now->digest, sizeof now->digest) == 0);
+}
+
+static void scan_bytes(kilni_reads *reads, kilni_lookup lookup, kilni_path_facts *facts,
+                       const void *bytes)
+{
+    if (lookup == KILNI_LOOKUP_CONTENT && bytes) {
+        kilni_content_digest(bytes, facts->size, facts->digest);
+        scan_file(reads, facts, bytes);
+    }
+}
+
+/* Adds a record, or compares it with the known one. */
+static void note_found(kilni_reads *reads, kilni_lookup lookup, const char *path,
+                       const kilni_path_facts *found, bool has_content)
+{
+    const kiln_digest path_digest = kilni_hash(path, strlen(path));
+    read_record *known = find(reads, lookup, &path_digest, path);
+    if (!known) {
+        if (!has_room(reads)) {
+            return;
+        }
+        if (add(reads, lookup, path, &path_digest, found, "") != KILN_OK) {
+            reads->is_out_of_memory = true;
+            return;
+        }
+        known = &reads->items[reads->count - 1];
+        known->is_seen = true;
+        known->lacks_content = found->what == KILN_FOUND_FILE && !has_content;
+    } else if (!is_same(known, found, has_content)) {
+        reads->has_changed = true;
+    } else if (known->lacks_content && has_content) {
+        known->found = *found;
+        known->lacks_content = false;
+    } else if (!has_same_identity(&known->found, found)) {
+        known->is_seen = false;
+    }
+}
+
+/* Returns true if a query of a folder needs no record, because PWD names that folder. Compilers
+ * only check whether PWD names the working directory, and use PWD as the directory's path if it
+ * does. If this can affect results, the key contains PWD: for NVRTC, only results with debug
+ * information contain the path; for OpenCL, see build_key.c. Files with this path are still
+ * recorded, because compilers also open the files that they include. */
+static bool is_folder_of_variable(const kilni_reads *reads, const kilni_seen *seen)
+{
+    const char *spelled = getenv("PWD");
+    return !reads->counts_spelled_folder && spelled && *seen->path == '/' &&
+           strcmp(seen->path, spelled) == 0 && seen->facts && S_ISDIR(seen->facts->st_mode);
+}
+
+void kilni_reads_note_seen(kilni_reads *reads, const kilni_seen *seen)
+{
+    const bool is_query = !seen->bytes;
+    const bool is_working_folder = is_query && seen->path && reads->working_folder.path &&
+                                   strcmp(seen->path, reads->working_folder.path) == 0;
+    const char *path = is_working_folder ? "." : seen->path;
+    if (!path || (!is_working_folder && is_query && is_folder_of_variable(reads, seen)) ||
+        !wants(reads, path)) {
+        return;
+    }
+    const kilni_lookup lookup =
+        is_query && reads->counts_facts_alone ? KILNI_LOOKUP_FACTS : KILNI_LOOKUP_CONTENT;
+    kilni_path_facts found;
+    if (kilni_path_describe(seen->facts, seen->error, &found) != KILN_OK) {
+        kilni_reads_fail(reads, UNREADABLE);
+        return;
+    }
+    scan_bytes(reads, lookup, &found, seen->bytes);
+    note_found(reads, lookup, path, &found, lookup == KILNI_LOOKUP_FACTS || seen->bytes);
+}
+
+void kilni_reads_note_unseen(kilni_reads *reads, const char *path)
+{
+    for (size_t i = 0; i < reads->count; i++) {
+        reads->items[i].is_seen &= strcmp(reads->items[i].path, path) != 0;
+    }
+}
+
+void kilni_reads_note_contradiction(kilni_reads *reads, const char *path)
+{
+    if (wants(reads, path)) {
+        reads->has_changed = true;
+    }
+}
+
+/* Looks up a path whose record is what the compiler saw. The reason is that the compiler is about
+ * to use the path in a way that Kiln does not see, or has called stat on a file that was not read
+ * yet. From now on, the record needs the check at the end. */
+static void look_again(kilni_reads *reads, read_record *r)
+{
+    if (!r->is_seen && !r->lacks_content) {
+        return;
+    }
+    kilni_path_facts now = {0};
+    kilni_content_fn *scan = r->lacks_content ? scan_file : NULL;
+    const kiln_status status = kilni_path_look_up(r->lookup, r->path, scan, reads, &now, NULL);
+    if (status == KILN_E_NO_MEMORY) {
+        reads->is_out_of_memory = true;
+    } else if (status != KILN_OK) {
+        kilni_reads_fail(reads, UNREADABLE);
+    } else if (!is_same(r, &now, true)) {
+        reads->has_changed = true;
+    } else if (now.what == KILN_FOUND_FILE) {
+        r->found = now;
+    }
+    r->is_seen = false;
+    r->lacks_content = false;
 }
 
 void kilni_reads_note_query(kilni_reads *reads, const char *path)
@@ -418,12 +546,15 @@ void kilni_reads_add_all(kilni_reads *reads, const kilni_reads *others)
         } else if (add(reads, r->lookup, r->path, &r->path_digest, &r->found,
                        r->path + strlen(r->path) + 1) != KILN_OK) {
             reads->is_out_of_memory = true;
+        } else {
+            reads->items[reads->count - 1].lacks_content = r->lacks_content;
         }
     }
     if (others->failure) {
         kilni_reads_fail(reads, others->failure);
     }
     reads->is_out_of_memory |= others->is_out_of_memory;
+    reads->has_changed |= others->has_changed;
     reads->uses_working_folder |= others->uses_working_folder;
     reads->mentions_folder |= others->mentions_folder;
     kilni_words_add(&reads->words, &others->words);
@@ -459,23 +590,69 @@ bool kilni_reads_use_folder(const kilni_reads *reads)
 
 /* ---- the end of the compilation ---- */
 
-/* Returns true if no file has been written or replaced, and no name added or removed in a folder
- * whose names were read, since then. This must hold even if the content is the same now, because
- * the compiler might have read different content in between. */
-static bool are_untouched(const kilni_reads *reads)
+/* Returns true if the paths that led to the same file or folder as @r still do so, and no others. A
+ * result depends on this, but not on the numbers that identify a folder. */
+static bool has_same_relations(const kilni_reads *reads, const read_record *r,
+                               const kilni_path_facts *now)
 {
-    bool all = true;
-    for (size_t i = 0; i < reads->count && all; i++) {
-        const kilni_path_facts *found = &reads->items[i].found;
-        struct stat now;
-        all = (found->what != KILN_FOUND_FILE && reads->items[i].lookup != KILNI_LOOKUP_LISTING) ||
-              found->what == KILN_FOUND_NOTHING ||
-              (kilni_os()->fstatat(AT_FDCWD, reads->items[i].path, &now, 0) == 0 &&
-               now.st_dev == found->device && now.st_ino == found->inode &&
-               now.st_ctim.tv_sec == found->changed.tv_sec &&
-               now.st_ctim.tv_nsec == found->changed.tv_nsec);
+    bool has = true;
+    for (size_t i = 0; i < reads->count && has; i++) {
+        const read_record *other = &reads->items[i];
+        kilni_path_facts other_now = {0};
+        has = other == r || !kilni_finding_has_identity(other->found.what) ||
+              (kilni_path_look_up(KILNI_LOOKUP_FACTS, other->path, NULL, NULL, &other_now, NULL) ==
+                   KILN_OK &&
+               has_same_identity(&other->found, &r->found) == has_same_identity(&other_now, now));
     }
-    return all;
+    return has;
+}
+
+/* Returns KILN_OK if a second look-up finds what is recorded. A file must not have been written or
+ * replaced even if its content is the same now, because the compiler might have read different
+ * content in between; the same holds for the names in a folder. */
+static kiln_status check(const kilni_reads *reads, const read_record *r)
+{
+    kilni_path_facts now = {0};
+    char target[PATH_MAX] = "";
+    const kiln_status status = kilni_path_look_up(r->lookup, r->path, NULL, NULL, &now, target);
+    if (status != KILN_OK) {
+        return status == KILN_E_NO_MEMORY ? status : KILN_MISS;
+    }
+    const bool has_target = kilni_lookup_has_target(r->lookup, now.what);
+    const bool has_time = now.what == KILN_FOUND_FILE || r->lookup == KILNI_LOOKUP_LISTING;
+    const bool is_same_one = has_same_identity(&r->found, &now);
+    const bool is_unchanged =
+        is_same(r, &now, true) && (is_same_one || has_same_relations(reads, r, &now)) &&
+        (!has_target || strcmp(r->path + strlen(r->path) + 1, target) == 0) &&
+        (!has_time || (is_same_one && now.changed.tv_sec == r->found.changed.tv_sec &&
+                       now.changed.tv_nsec == r->found.changed.tv_nsec));
+    return is_unchanged ? KILN_OK : KILN_MISS;
+}
+
+/* Returns why the result cannot be kept, as far as this is known before the check. */
+static kiln_status state_of(const kilni_reads *reads)
+{
+    return reads->is_out_of_memory ? KILN_E_NO_MEMORY
+           : reads->failure        ? KILN_E_UNSUPPORTED
+           : reads->has_changed    ? KILN_MISS
+                                   : KILN_OK;
+}
+
+/* Checks everything that the compiler might have seen differently. */
+static kiln_status check_all(kilni_reads *reads)
+{
+    kiln_status status = state_of(reads);
+    for (size_t i = 0; i < reads->count && status == KILN_OK; i++) {
+        read_record *r = &reads->items[i];
+        if (r->lacks_content) {
+            look_again(reads, r);
+            status = state_of(reads);
+        }
+        if (status == KILN_OK && !r->is_seen) {
+            status = check(reads, r);
+        }
+    }
+    return status;
 }
 
 /* Makes the result valid only in the working directory, if a path leads through that directory or
@@ -543,16 +720,6 @@ static kiln_status encode(const kilni_reads *reads, bool moves, kilni_text *text
     return status;
 }
 
-/* Encodes the reads, and checks that nothing has changed since it was read. */
-static kiln_status encode_unchanged(const kilni_reads *reads, bool moves, kilni_text *encoded)
-{
-    kiln_status status = encode(reads, moves, encoded);
-    if (status == KILN_OK) {
-        status = kilni_reads_hold((kiln_bytes){encoded->bytes, encoded->length}, reads->name, NULL);
-    }
-    return status == KILN_OK && !are_untouched(reads) ? KILN_MISS : status;
-}
-
 kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *words,
                                kilni_text *ret_encoded, const char **ret_why)
 {
@@ -560,19 +727,15 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *word
     if (reads->expected && reads->made_count == 0) {
         kilni_reads_fail(reads, "no temporary folder of the compiler was observed");
     }
-    if (reads->is_out_of_memory) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (reads->failure) {
-        *ret_why = reads->failure;
-        return KILN_E_UNSUPPORTED;
-    }
     kilni_text encoded = {0};
-    const kiln_status status = encode_unchanged(reads, moves, &encoded);
+    kiln_status status = check_all(reads);
+    if (status == KILN_OK) {
+        status = encode(reads, moves, &encoded);
+    }
     if (status != KILN_OK) {
         kilni_text_done(&encoded);
-        *ret_why = "files changed during the compilation";
-        return status == KILN_E_NO_MEMORY ? status : KILN_MISS;
+        *ret_why = reads->failure ? reads->failure : "files changed during the compilation";
+        return status;
     }
     kilni_words_add(words, &reads->words);
     *ret_encoded = encoded;

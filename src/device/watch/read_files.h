@@ -12,6 +12,8 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
 
 #include <kiln/status.h>
 
@@ -41,10 +43,8 @@ void kilni_reads_note(kilni_reads *reads, const char *path);
 void kilni_reads_note_query(kilni_reads *reads, const char *path);
 void kilni_reads_count_facts_alone(kilni_reads *reads);
 
-/* Does the same for a query of a path's facts. A query of the folder that
- * PWD names is recorded only after kilni_reads_count_spelled_folder. That function is for compilers
- * that do not themselves check whether PWD names the working directory. */
-void kilni_reads_note_facts(kilni_reads *reads, const char *path);
+/* Without this call, kilni_reads_note_seen does not record a query of the folder that PWD names.
+ * Call this for a compiler that does not itself check whether PWD names the working directory. */
 void kilni_reads_count_spelled_folder(kilni_reads *reads);
 
 /* Call this for a compiler that might itself prepend the working directory to relative paths: see
@@ -62,6 +62,30 @@ kiln_status kilni_reads_count_working_folder(kilni_reads *reads);
  *
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_reads_see_options(kilni_reads *reads, const char *options);
+
+/* What a call of the compiler returned to it. */
+typedef struct kilni_seen {
+    const char *path;
+    const struct stat *facts; /* NULL: the call failed */
+    int error;                /* the call's errno if it failed */
+    const void *bytes; /* the content that the compiler reads, as many bytes as facts->st_size;
+                          NULL: the call did not open the file */
+} kilni_seen;
+
+/* Records what the compiler found at a path, by calling stat or by opening the path. Unlike the
+ * functions above, which look the path up themselves before the compiler does, this one is called
+ * afterwards. The record cannot differ from what the compiler saw. So kilni_reads_finish need not
+ * check it, unless one of the functions above is called for the same path as well. If the compiler
+ * sees two different things at a path, the result cannot be kept. */
+void kilni_reads_note_seen(kilni_reads *reads, const kilni_seen *seen);
+
+/* Records that the compiler might read a file that kilni_reads_note_seen has recorded once more. So
+ * kilni_reads_finish checks it. */
+void kilni_reads_note_unseen(kilni_reads *reads, const char *path);
+
+/* Records that a call of the compiler contradicts what kilni_reads_note_seen has recorded of a
+ * path. The result cannot be kept. */
+void kilni_reads_note_contradiction(kilni_reads *reads, const char *path);
 
 /* Records that the compilation opens a file, and might then ask for the file's path without links.
  * Compilers compare the two paths, to warn if a name differs only in case. So only the last
@@ -119,7 +143,8 @@ bool kilni_reads_mention_folder(const kilni_reads *reads);
 /* Returns true if a file was read from the folder of the program's name. */
 bool kilni_reads_use_folder(const kilni_reads *reads);
 
-/* Checks everything once more, after the compilation.
+/* Checks everything once more, after the compilation, except what only kilni_reads_note_seen has
+ * recorded.
  *
  * @moves        true if the result would be the same if the program were in a different folder;
  *               paths in the program's folder are then stored relative to it; otherwise the result

@@ -208,14 +208,15 @@ typedef struct collection {
     const kilni_symbols *of;
     kilni_watched *library;
     int with_math;
-    size_t room; /* imports for which there is no room are only counted */
+    int opens_streams; /* see intercepted_calls.h */
+    size_t room;       /* imports for which there is no room are only counted */
 } collection;
 
 static void collect_import(void *user, const ElfW(Sym) * symbol, const char *name, uintptr_t *slot)
 {
     const collection *c = user;
     const int math = c->with_math ? kilni_math_find(name) : -1;
-    void *function = math < 0 ? kilni_call_find(name) : kilni_math_call_of(math);
+    void *function = math < 0 ? kilni_call_find(name, c->opens_streams) : kilni_math_call_of(math);
     if (symbol->st_shndx != SHN_UNDEF || !function) {
         return;
     }
@@ -228,10 +229,21 @@ static void collect_import(void *user, const ElfW(Sym) * symbol, const char *nam
     c->library->count++;
 }
 
+static int opens_streams(const kilni_symbols *of)
+{
+    int opens = 0;
+    for (size_t i = 1; i < of->count && !opens; i++) {
+        opens = of->entries[i].st_shndx == SHN_UNDEF &&
+                kilni_call_opens_stream(of->names + of->entries[i].st_name);
+    }
+    return opens;
+}
+
 static void collect(const kilni_symbols *of, int with_math, kilni_watched *library, size_t room)
 {
     library->count = 0;
-    kilni_symbols_each_import(of, collect_import, &(collection){of, library, with_math, room});
+    kilni_symbols_each_import(of, collect_import,
+                              &(collection){of, library, with_math, opens_streams(of), room});
 }
 
 static kiln_status find_imports(const kilni_symbols *of, int with_math, kilni_watched **ret_library)
@@ -254,10 +266,11 @@ static kiln_status find_imports(const kilni_symbols *of, int with_math, kilni_wa
 
 static int imports_unobserved(const kilni_symbols *of, int with_math)
 {
+    const int with_streams = opens_streams(of);
     for (size_t i = 1; i < of->count; i++) {
         const char *name = of->names + of->entries[i].st_name;
-        if (of->entries[i].st_shndx == SHN_UNDEF &&
-            (kilni_call_is_unobserved(name) || (with_math && kilni_math_is_unlisted(name)))) {
+        if (of->entries[i].st_shndx == SHN_UNDEF && (kilni_call_is_unobserved(name, with_streams) ||
+                                                     (with_math && kilni_math_is_unlisted(name)))) {
             return 1;
         }
     }

@@ -20,9 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <wchar.h>
 
 #include "device/nvrtc/compiler.h"
 #include "device/nvrtc/loader.h"
@@ -30,13 +32,15 @@
 #include "device/watch/changed_files.h"
 #include "device/watch/intercepted_calls.h"
 #include "device/watch/watch.h"
+#include "os/os.h"
 #include "support/failing_malloc.h"
 #include "support/nvrtc_scene.h"
 
 static const char *stand_in;
-static const char *calling_unknown; /* calls a function that cannot be watched */
-static const char *read_only;       /* its slots are read-only */
-static const char *watching_copy;   /* a library with its own copy of Kiln */
+static const char *calling_unknown;  /* calls a function that cannot be watched */
+static const char *read_only;        /* its slots are read-only */
+static const char *watching_copy;    /* a library with its own copy of Kiln */
+static const char *descriptors_only; /* a library that opens nothing */
 
 enum { THREADS = 4, PAGES_MAX = 4096 };
 
@@ -336,6 +340,24 @@ static void test_unknown_calls(void **state)
     assert_int_equal(kilni_watched_find(copy.map, &library), KILN_E_UNSUPPORTED);
     assert_null(library);
     assert_ptr_equal(get(fopen_slot(&copy)), before);
+}
+
+/* Kiln replaces functions that take a descriptor only in libraries that open streams. */
+static void test_a_library_that_opens_nothing(void **state)
+{
+    (void)state;
+    struct link_map *map = NULL;
+    kilni_watched *library = NULL;
+    void *handle = dlopen(descriptors_only, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(handle);
+    assert_int_equal(dlinfo(handle, RTLD_DI_LINKMAP, &map), 0);
+    assert_int_equal(kilni_watched_find_reads(map, &library), KILN_E_UNSUPPORTED);
+    assert_null(library);
+    assert_null(kilni_call_find("read", 0));
+    assert_non_null(kilni_call_find("read", 1));
+    assert_false(kilni_call_is_unobserved("fgetwc", 0));
+    assert_true(kilni_call_is_unobserved("fgetwc", 1));
+    dlclose(handle);
 }
 
 static int foreign_compile(kilni_nvrtc_program program, int option_count,
@@ -822,7 +844,7 @@ static void test_errno_is_kept(void **state)
 
 /* ---- what is reported ---- */
 
-#define CALL(type, name) ((type *)kilni_call_find(name))
+#define CALL(type, name) ((type *)kilni_call_find(name, 1))
 
 typedef int path_call(const char *path);
 typedef int two_paths_call(const char *from, const char *to);
@@ -925,6 +947,295 @@ static void test_each_read_is_reported(void **state)
     assert_seen(&c, "none");
     compilation_done(&c);
 }
+
+/* ---- streams with a copy ---- */
+
+typedef int fileno_call(FILE *file);
+typedef int descriptor_call(int file);
+typedef int two_descriptors_call(int file, int to);
+typedef int dup3_call(int file, int to, int flags);
+typedef int command_call(int file, int command, ...);
+typedef int request_call(int file, unsigned long request, ...);
+typedef ssize_t read_call(int file, void *bytes, size_t size);
+typedef ssize_t pread_call(int file, void *bytes, size_t size, off_t offset);
+typedef off_t lseek_call(int file, off_t offset, int from);
+typedef void *mmap_call(void *address, size_t size, int protection, int flags, int file,
+                        off_t offset);
+typedef FILE *fdopen_call(int file, const char *mode);
+typedef FILE *freopen_call(const char *path, const char *mode, FILE *file);
+typedef int fstat_call(int file, struct stat *facts);
+typedef int fxstat_call(int version, int file, struct stat *facts);
+typedef wint_t getwc_call(FILE *file);
+typedef wint_t ungetwc_call(wint_t character, FILE *file);
+
+/* Opens a file that contains "one two"; returns its descriptor. */
+static int open_copy(FILE **ret_stream)
+{
+    write_file("a.h", "one two");
+    *ret_stream = CALL(fopen_call, "fopen64")("a.h", "r");
+    assert_non_null(*ret_stream);
+    assert_int_equal(fileno(*ret_stream), -1);
+    const int file = CALL(fileno_call, "fileno")(*ret_stream);
+    assert_true(file >= 0);
+    return file;
+}
+
+/* Calls a function for the descriptor of a stream, which then changes. */
+static void use_descriptor(const char *name)
+{
+    char text[8] = "";
+    FILE *stream;
+    const int file = open_copy(&stream);
+    int copy = -1;
+    if (strcmp(name, "read") == 0) {
+        assert_int_equal(CALL(read_call, name)(file, text, 4), 4);
+        assert_int_equal(getc(stream), 't');
+    } else if (strncmp(name, "pread", 5) == 0) {
+        assert_int_equal(CALL(pread_call, name)(file, text, 3, 4), 3);
+        assert_string_equal(text, "two");
+        assert_int_equal(getc(stream), 'o');
+    } else if (strncmp(name, "lseek", 5) == 0) {
+        assert_int_equal(CALL(lseek_call, name)(file, 5, SEEK_SET), 5);
+        assert_int_equal(getc(stream), 'w');
+    } else if (strncmp(name, "mmap", 4) == 0) {
+        char *mapped = CALL(mmap_call, name)(NULL, 7, PROT_READ, MAP_PRIVATE, file, 0);
+        assert_memory_equal(mapped, "one two", 7);
+        munmap(mapped, 7);
+    } else if (strcmp(name, "dup") == 0) {
+        copy = CALL(descriptor_call, name)(file);
+    } else if (strcmp(name, "dup2") == 0) {
+        copy = CALL(two_descriptors_call, name)(file, file + 1);
+    } else if (strcmp(name, "dup3") == 0) {
+        copy = CALL(dup3_call, name)(file, file + 1, O_CLOEXEC);
+    } else if (strncmp(name, "fcntl", 5) == 0) {
+        copy = CALL(command_call, name)(file, F_DUPFD, 0);
+    } else if (strcmp(name, "ioctl") == 0) {
+        int count = 0;
+        assert_int_equal(CALL(request_call, name)(file, FIONREAD, &count), 0);
+        assert_int_equal(count, 7);
+    } else if (strcmp(name, "fdopen") == 0) {
+        FILE *second = CALL(fdopen_call, name)(file, "r");
+        assert_non_null(second);
+        assert_int_equal(getc(second), 'o');
+        fclose(second);
+    }
+    if (copy >= 0) {
+        assert_int_equal(read(copy, text, 1), 1);
+        assert_int_equal(getc(stream), 'n');
+        close(copy);
+    }
+    write_file("a.h", "two one");
+    fclose(stream);
+}
+
+static void test_use_of_the_descriptor_is_checked(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"read",    "pread", "pread64", "mmap",   "mmap64",
+                                        "lseek",   "dup",   "dup2",    "dup3",   "fcntl",
+                                        "fcntl64", "ioctl", "lseek64", "fdopen", "none"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        compilation c = watch_calls(use_descriptor, names[i]);
+        assert_int_equal(c.status, strcmp(names[i], "none") == 0 ? KILN_OK : KILN_MISS);
+        compilation_done(&c);
+    }
+}
+
+/* Reads through the stream, and then through its descriptor. */
+static void read_twice(const char *name)
+{
+    FILE *stream;
+    const int file = open_copy(&stream);
+    assert_int_equal(getc(stream), 'o');
+    CALL(lseek_call, name)(file, 0, SEEK_CUR);
+    fclose(stream);
+}
+
+static void replace_descriptor(const char *name)
+{
+    FILE *stream;
+    const int file = open_copy(&stream), other = open("a.h", O_RDONLY);
+    assert_int_equal(CALL(two_descriptors_call, name)(other, file), file);
+    close(other);
+    fclose(stream);
+}
+
+static void reopen_stream(const char *name)
+{
+    FILE *stream;
+    open_copy(&stream);
+    assert_null(CALL(freopen_call, name)("a.h", "r", stream));
+    assert_int_equal(errno, EBADF);
+    fclose(stream);
+}
+
+static void read_wide(const char *name)
+{
+    FILE *stream;
+    open_copy(&stream);
+    assert_true((*name == 'u' ? CALL(ungetwc_call, name)('x', stream)
+                              : CALL(getwc_call, name)(stream)) == WEOF);
+    assert_int_equal(errno, EBADF);
+    assert_int_equal(getc(stream), 'o');
+    fclose(stream);
+}
+
+/* The counterpart of each call for ordinary streams. */
+static void use_plain_streams(const char *unused)
+{
+    (void)unused;
+    write_file("a.h", "one");
+    FILE *stream = fopen("a.h", "r");
+    assert_int_equal(CALL(getwc_call, "getwc")(stream), 'o');
+    assert_int_equal(CALL(ungetwc_call, "ungetwc")('x', stream), 'x');
+    assert_int_equal(CALL(fileno_call, "fileno")(stream), fileno(stream));
+    fclose(stream);
+}
+
+static void test_uses_of_a_stream_that_fail_the_result(void **state)
+{
+    (void)state;
+    static const struct {
+        calls_fn *calls;
+        const char *name;
+    } cases[] = {{read_twice, "lseek"},        {read_twice, "lseek64"},
+                 {replace_descriptor, "dup2"}, {reopen_stream, "freopen"},
+                 {reopen_stream, "freopen64"}, {read_wide, "getwc"},
+                 {read_wide, "ungetwc"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const compilation c = watch_calls(cases[i].calls, cases[i].name);
+        assert_int_equal(c.status, KILN_E_UNSUPPORTED);
+    }
+    compilation c = watch_calls(use_plain_streams, NULL);
+    assert_int_equal(c.status, KILN_OK);
+    compilation_done(&c);
+}
+
+static void ask_for_facts(const char *name)
+{
+    FILE *stream;
+    struct stat facts;
+    const int file = open_copy(&stream);
+    if (*name == '!') {
+        write_file("a.h", "a longer text");
+        name++;
+    }
+    assert_int_equal(*name == '_' ? CALL(fxstat_call, name)(1, file, &facts)
+                                  : CALL(fstat_call, name)(file, &facts),
+                     0);
+    fclose(stream);
+}
+
+static void test_facts_that_contradict_the_copy(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"fstat", "fstat64", "__fxstat", "__fxstat64"};
+    static const char *const changed[] = {"!fstat", "!fstat64", "!__fxstat", "!__fxstat64"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        compilation c = watch_calls(ask_for_facts, names[i]);
+        assert_int_equal(c.status, KILN_OK);
+        compilation_done(&c);
+        c = watch_calls(ask_for_facts, changed[i]);
+        assert_int_equal(c.status, KILN_MISS);
+        compilation_done(&c);
+    }
+}
+
+static void read_one(const char *path, const char *mode, char expected)
+{
+    FILE *stream = CALL(fopen_call, "fopen")(path, mode);
+    assert_non_null(stream);
+    assert_true(fileno(stream) >= 0);
+    assert_int_equal(getc(stream), expected);
+    fclose(stream);
+}
+
+static int looked_up;
+
+/* Replaces a.h whenever Kiln is about to read it. */
+static int replacing_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    if (strcmp(path, "a.h") == 0) {
+        write_file("b.h", "two");
+        assert_int_equal(rename("b.h", "a.h"), 0);
+    }
+    looked_up++;
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static void *read_replaced(void *unused)
+{
+    read_one("a.h", "r", 't');
+    return unused;
+}
+
+static void read_without_copy(const char *name)
+{
+    kilni_os_table table = *kilni_os_system();
+    table.openat = replacing_openat;
+    write_file("a.h", "one");
+    looked_up = 0;
+    kilni_os_replace(&table);
+    if (strcmp(name, "a.h") == 0) {
+        pthread_t thread; /* it gets an ordinary stream; Kiln reads the file first */
+        assert_int_equal(pthread_create(&thread, NULL, read_replaced, NULL), 0);
+        pthread_join(thread, NULL);
+        assert_null(CALL(fopen_call, "fopen")("a.h", "r,ccs=none"));
+    } else if (strcmp(name, "pipe") == 0) {
+        const int writer = open("pipe", O_RDWR);
+        assert_int_equal(write(writer, "p", 1), 1);
+        read_one("pipe", "re", 'p');
+        close(writer);
+        assert_int_equal(looked_up, 0);
+    } else {
+        fclose(CALL(fopen_call, "fopen")(name, "r"));
+    }
+    kilni_os_replace(NULL);
+}
+
+static void test_files_that_are_not_copied(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_int_equal(mkdir("folder", 0700), 0);
+    compilation c = watch_calls(read_without_copy, "a.h");
+    assert_seen(&c, "a.h");
+    compilation_done(&c);
+    c = watch_calls(read_without_copy, "folder");
+    assert_seen(&c, "folder");
+    compilation_done(&c);
+    c = watch_calls(read_without_copy, "pipe");
+    assert_spoiled(&c, "a path that cannot be read, or is neither a file nor a folder");
+}
+
+static void *read_on_thread(void *unused)
+{
+    read_one("a.h", "r", 'o');
+    return unused;
+}
+
+/* Threads of the compiler's own might share a stream, so they get ordinary ones. */
+static void read_on_another_thread(const char *unused)
+{
+    pthread_t thread;
+    (void)unused;
+    write_file("a.h", "one");
+    assert_int_equal(pthread_create(&thread, NULL, read_on_thread, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+static void test_other_threads_get_ordinary_streams(void **state)
+{
+    (void)state;
+    compilation c = watch_calls(read_on_another_thread, NULL);
+    assert_seen(&c, "a.h");
+    compilation_done(&c);
+    read_on_another_thread(NULL);
+    write_file("a.h", "one");
+    read_one("a.h", "r", 'o');
+}
+
+/* ---- links, and signals ---- */
 
 static void *open_other(void *unused)
 {
@@ -1032,7 +1343,7 @@ static void test_signal_in_a_report_fails_the_result(void **state)
     const struct sigaction handled = {.sa_handler = remove_temporary_file};
     struct sigaction before;
     write_file("a.h", "text");
-    assert_non_null(kilni_call_find("sigaction"));
+    assert_non_null(kilni_call_find("sigaction", 0));
     assert_int_equal(kilni_reads_new(NULL, &kilni_clock_words, &c.reads), KILN_OK);
     kilni_reads_ignore(c.reads, raise_signal, NULL);
     assert_int_equal(kilni_watch_begin(&watch, c.library, c.reads, NULL), KILN_OK);
@@ -1133,13 +1444,13 @@ static void test_names_for_large_files(void **state)
         {"scandir", "scandir64"},   {"scandirat", "scandirat64"},
         {"statvfs", "statvfs64"}};
     for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
-        assert_non_null(kilni_call_find(observed[i][0]));
-        assert_ptr_equal(kilni_call_find(observed[i][0]), kilni_call_find(observed[i][1]));
-        assert_false(kilni_call_is_unobserved(observed[i][1]));
+        assert_non_null(kilni_call_find(observed[i][0], 0));
+        assert_ptr_equal(kilni_call_find(observed[i][0], 0), kilni_call_find(observed[i][1], 0));
+        assert_false(kilni_call_is_unobserved(observed[i][1], 1));
     }
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-        assert_true(kilni_call_is_unobserved(unknown[i][0]));
-        assert_true(kilni_call_is_unobserved(unknown[i][1]));
+        assert_true(kilni_call_is_unobserved(unknown[i][0], 0));
+        assert_true(kilni_call_is_unobserved(unknown[i][1], 0));
     }
 }
 
@@ -1250,6 +1561,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_threads_find_the_same),
         IN_SCRATCH(test_a_library_stays_loaded),
         IN_SCRATCH(test_unknown_calls),
+        IN_SCRATCH(test_a_library_that_opens_nothing),
         IN_SCRATCH(test_functions_of_other_libraries),
         IN_SCRATCH(test_memory_runs_out),
         IN_SCRATCH(test_pages_keep_their_protection),
@@ -1269,6 +1581,11 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_reads_end_with_the_watch),
         IN_SCRATCH(test_errno_is_kept),
         IN_SCRATCH(test_each_read_is_reported),
+        IN_SCRATCH(test_use_of_the_descriptor_is_checked),
+        IN_SCRATCH(test_uses_of_a_stream_that_fail_the_result),
+        IN_SCRATCH(test_facts_that_contradict_the_copy),
+        IN_SCRATCH(test_files_that_are_not_copied),
+        IN_SCRATCH(test_other_threads_get_ordinary_streams),
         IN_SCRATCH(test_real_name_of_an_open_file_is_recorded),
         IN_SCRATCH(test_handlers_that_are_restored),
         IN_SCRATCH(test_signal_in_a_report_fails_the_result),
@@ -1277,11 +1594,11 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_another_thread_forks),
         IN_SCRATCH(test_a_fork_during_a_compilation),
     };
-    enum { PATHS = 4 };
+    enum { PATHS = 5 };
     if (argc != 1 + PATHS) {
         fprintf(stderr,
                 "usage: test_nvrtc_watch LIBNVRTC, ONE THAT CALLS UNKNOWN FUNCTIONS, ONE WITH "
-                "READ-ONLY SLOTS, A LIBRARY WITH A COPY OF KILN\n");
+                "READ-ONLY SLOTS, A LIBRARY WITH A COPY OF KILN, ONE THAT OPENS NOTHING\n");
         return 2;
     }
     /* The tests run in a new working directory. */
@@ -1293,6 +1610,7 @@ int main(int argc, char **argv)
     calling_unknown = paths[1];
     read_only = paths[2];
     watching_copy = paths[3];
+    descriptors_only = paths[4];
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < PATHS; i++) {
         free(paths[i]);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "os/os.h"
 #include "support/nvrtc_scene.h"
@@ -237,6 +238,167 @@ static void test_folders_of_the_compiler(void **state)
     }
 }
 
+/* ---- what the compiler saw ---- */
+
+static void see(kilni_reads *reads, const char *path)
+{
+    struct stat facts;
+    const int result = stat(path, &facts);
+    kilni_reads_note_seen(
+        reads, &(kilni_seen){.path = path, .facts = result == 0 ? &facts : NULL, .error = errno});
+}
+
+static void see_content(kilni_reads *reads, const char *path, const char *content)
+{
+    struct stat facts;
+    assert_int_equal(stat(path, &facts), 0);
+    assert_int_equal(facts.st_size, strlen(content));
+    kilni_reads_note_seen(reads, &(kilni_seen){.path = path, .facts = &facts, .bytes = content});
+}
+
+/* What happens to a.h, which contains "one", while a compilation sees it, and then looks it up in a
+ * way that Kiln does not see. */
+static void test_paths_that_are_seen_and_looked_up(void **state)
+{
+    (void)state;
+    static const struct {
+        bool is_absent; /* at first */
+        void (*before)(void), (*after)(void);
+        kiln_status expected;
+    } cases[] = {
+        {false, NULL, NULL, KILN_OK},          {false, write_other, NULL, KILN_MISS},
+        {false, NULL, write_other, KILN_MISS}, {false, NULL, write_other_and_back, KILN_MISS},
+        {true, NULL, NULL, KILN_OK},           {true, write_other, NULL, KILN_MISS},
+        {true, NULL, write_other, KILN_MISS},
+    };
+    static void (*const notes[])(kilni_reads *, const char *) = {
+        kilni_reads_note, kilni_reads_note_opened, kilni_reads_note_query, NULL};
+    for (size_t i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
+        kilni_text encoded = {0};
+        const char *why = NULL;
+        kilni_reads *reads = new_reads(NULL);
+        remove("a.h");
+        if (cases[i / 4].is_absent) {
+            see(reads, "a.h");
+        } else {
+            write_file("a.h", "one");
+            see_content(reads, "a.h", "one");
+        }
+        if (cases[i / 4].before) {
+            cases[i / 4].before();
+        }
+        if (notes[i % 4]) {
+            notes[i % 4](reads, "a.h");
+        }
+        if (cases[i / 4].is_absent && cases[i / 4].before) {
+            remove("a.h"); /* present only when it was looked up */
+        }
+        if (cases[i / 4].after) {
+            cases[i / 4].after();
+        }
+        assert_int_equal(finish(reads, &encoded, &why),
+                         notes[i % 4] ? cases[i / 4].expected : KILN_OK);
+        kilni_text_done(&encoded);
+    }
+}
+
+static void test_files_that_are_used_in_other_ways(void **state)
+{
+    (void)state;
+    static void (*const notes[])(kilni_reads *, const char *) = {kilni_reads_note_unseen,
+                                                                 kilni_reads_note_contradiction};
+    for (size_t i = 0; i < 4; i++) {
+        const bool changes = i % 2, contradicts = i / 2;
+        kilni_text encoded = {0};
+        const char *why = NULL;
+        kilni_reads *reads = new_reads(NULL);
+        write_file("a.h", "one");
+        see_content(reads, "a.h", "one");
+        notes[i / 2](reads, "a.h");
+        if (changes) {
+            write_other_and_back();
+        }
+        assert_int_equal(finish(reads, &encoded, &why),
+                         changes || contradicts ? KILN_MISS : KILN_OK);
+        kilni_text_done(&encoded);
+    }
+}
+
+/* The compiler calls stat on a file that Kiln cannot read. */
+static void test_a_seen_file_that_is_too_large(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        kilni_text encoded = {0};
+        const char *why = NULL;
+        kilni_reads *reads = new_reads(NULL);
+        write_file("a.h", "one");
+        assert_int_equal(truncate("a.h", (64 << 20) + 1), 0);
+        see(reads, "a.h");
+        if (i == 1) {
+            kilni_reads_note(reads, "a.h");
+        }
+        assert_int_equal(finish(reads, &encoded, &why), KILN_E_UNSUPPORTED);
+        assert_string_equal(why, "a path that cannot be read, or is neither a file nor a folder");
+    }
+}
+
+static ino_t added_number; /* to the number of each folder */
+static ino_t step;         /* by which that grows with each call */
+
+static int numbering_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+    const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+    if (result == 0 && S_ISDIR(ret_stat->st_mode)) {
+        added_number += step;
+        ret_stat->st_ino += added_number;
+    }
+    return result;
+}
+
+/* Some file systems make up the numbers of folders. */
+static void test_folders_with_unstable_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *second; /* a path that leads to the same folder; NULL: none */
+        bool is_seen;       /* twice, instead of looked up */
+        ino_t step;
+        kiln_status expected;
+    } cases[] = {{NULL, false, 1, KILN_OK},       {NULL, true, 1, KILN_OK},
+                 {"folder/.", false, 0, KILN_OK}, {"folder/.", true, 0, KILN_OK},
+                 {"other", false, 1, KILN_OK},    {"folder/.", false, 1, KILN_MISS}};
+    kilni_os_table table = *kilni_os_system();
+    table.fstatat = numbering_fstatat;
+    assert_int_equal(mkdir("folder", 0700), 0);
+    assert_int_equal(mkdir("other", 0700), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kilni_text encoded = {0};
+        const char *why = NULL;
+        kilni_reads *reads = new_reads(NULL);
+        added_number = step = 0;
+        kilni_os_replace(&table);
+        for (size_t n = 0; n < 2; n++) {
+            const char *path = n == 0 ? "folder" : cases[i].second;
+            struct stat facts;
+            for (size_t times = 0; path && cases[i].is_seen && times < 2; times++) {
+                assert_int_equal(stat(path, &facts), 0);
+                facts.st_ino += times;
+                kilni_reads_note_seen(reads, &(kilni_seen){.path = path, .facts = &facts});
+            }
+            if (path && !cases[i].is_seen) {
+                kilni_reads_note(reads, path);
+            }
+        }
+        added_number = 1000;
+        step = cases[i].step << 40; /* no two folders ever have the same number */
+        const kiln_status status = finish(reads, &encoded, &why);
+        kilni_os_replace(NULL);
+        assert_int_equal(status, cases[i].expected);
+        kilni_text_done(&encoded);
+    }
+}
+
 /* ---- memory that runs out ---- */
 
 static kiln_status read_and_hold(void)
@@ -364,6 +526,10 @@ int main(void)
         IN_SCRATCH(test_names_that_change_during_a_compilation),
         IN_SCRATCH(test_facts_of_a_file),
         IN_SCRATCH(test_folders_of_the_compiler),
+        IN_SCRATCH(test_paths_that_are_seen_and_looked_up),
+        IN_SCRATCH(test_files_that_are_used_in_other_ways),
+        IN_SCRATCH(test_a_seen_file_that_is_too_large),
+        IN_SCRATCH(test_folders_with_unstable_numbers),
         IN_SCRATCH(test_memory_runs_out),
         IN_SCRATCH(test_system_calls_fail),
     };
