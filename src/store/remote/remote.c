@@ -971,6 +971,16 @@ static kiln_status remote_stat(kiln_store *store, uint32_t flags, kiln_store_sta
 /* The uses of entries are reported to the server at most daily. */
 #define USES_WITHIN_S (UINT64_C(24) * 3600 + 60)
 
+#define NS_PER_S INT64_C(1000000000)
+
+/* Returns a time in nanoseconds. A server can send any time, so one that is too early or too late
+ * for nanoseconds becomes the earliest or the latest. */
+static int64_t in_ns(int64_t time_s)
+{
+    const int64_t latest_s = INT64_MAX / NS_PER_S;
+    return time_s < 0 ? 0 : (time_s < latest_s ? time_s : latest_s) * NS_PER_S;
+}
+
 /* Returns true if a trim leaves an entry alone, because it has or seems to have a newer format.
  *
  * @status  the result of decoding the entry's head */
@@ -986,8 +996,7 @@ static kiln_status judge_head(const remote_store *self, const kilni_remote_quest
     kilni_entry_preview head = {0};
     const kiln_status status = kilni_entry_preview_decode(
         question->bytes.data, question->bytes.size, question->whole_size, &head);
-    const kilni_rank_facts facts = {.used_ns = last_use_of(self, question, head.created_s) *
-                                               INT64_C(1000000000),
+    const kilni_rank_facts facts = {.used_ns = in_ns(last_use_of(self, question, head.created_s)),
                                     .bytes = question->whole_size,
                                     .created_s = head.created_s,
                                     .build_ns = head.build_ns};
@@ -1037,7 +1046,7 @@ static kiln_status survey_listed(const kilni_listed_entry *entries, size_t count
         const kilni_listed_entry *entry = &entries[i];
         const kilni_trim_value value = {
             .digest = entry->digest, .size = entry->size, .put_s = entry->put_s};
-        const kilni_rank_facts facts = {.used_ns = (int64_t)entry->put_s * INT64_C(1000000000),
+        const kilni_rank_facts facts = {.used_ns = in_ns((int64_t)entry->put_s),
                                         .bytes = entry->size,
                                         .created_s = (int64_t)entry->put_s};
         if (entry->put_s == 0) {
