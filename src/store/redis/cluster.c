@@ -463,7 +463,7 @@ static bool is_redirected(kilni_redis_cluster *cluster, kilni_redis_exchange *ex
             want_map(cluster);
         }
     }
-    if (number == 0 || exchange->has_many_names || exchange->redirections == REDIRECTIONS_MAX) {
+    if (number == 0 || exchange->stays || exchange->redirections == REDIRECTIONS_MAX) {
         return false;
     }
     exchange->redirections++;

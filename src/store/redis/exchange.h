@@ -15,6 +15,9 @@
 #include "store/network/value_hash.h"
 #include "store/redis/value.h"
 
+/* The maximum number of commands in an exchange that a node of a cluster can redirect. */
+#define KILNI_REDIS_REDIRECTED_COMMANDS 2u
+
 /* Look-ups have their own connection. So they do not wait while large values are being sent. */
 enum { KILNI_REDIS_LANE_LOOKUPS, KILNI_REDIS_LANE_PUTS, KILNI_REDIS_LANES };
 
@@ -37,9 +40,9 @@ typedef struct kilni_redis_exchange {
     unsigned hops; /* how many addresses have refused a connection for this exchange */
 
     /* In a cluster: */
-    uint16_t slot;                 /* the exchange goes to the node that has this slot */
-    bool has_many_names;           /* its commands concern several names, so it is not redirected */
-    bool is_asking;                /* ASKING precedes each command */
+    uint16_t slot;  /* the exchange goes to the node that has this slot */
+    bool stays;     /* it is not redirected, since it has several names or too many commands */
+    bool is_asking; /* ASKING precedes each command */
     unsigned redirections;         /* how often a node has named a different node */
     struct kilni_redis_node *node; /* the node to which it was or will be sent */
 
@@ -93,8 +96,9 @@ bool kilni_redis_exchange_is_unanswered(const kilni_redis_exchange *exchange);
 void kilni_redis_exchange_rewind(kilni_redis_exchange *exchange);
 
 /* Does the same as kilni_redis_exchange_rewind, and puts ASKING before each command. This makes a
- * node answer even for a slot that it is about to get. There must be at most two commands. The
- * replies to ASKING are not among the values. Returns KILN_OK; KILN_E_NO_MEMORY. */
+ * node answer even for a slot that it is about to get. There must be at most
+ * KILNI_REDIS_REDIRECTED_COMMANDS commands. The replies to ASKING are not among the values. Returns
+ * KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_redis_exchange_rewind_asking(kilni_redis_exchange *exchange);
 
 /* Ends an exchange. */

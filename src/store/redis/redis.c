@@ -377,8 +377,7 @@ static size_t add_to_part(kilni_remote *remote, node_batch *batch, const char *n
     return i;
 }
 
-/* Makes the exchange of each part, without commands. An exchange with one name is redirected like
- * that of a single look-up. */
+/* Makes the exchange of each part, without commands. */
 static void prepare_parts(kilni_remote *remote, node_batch *batch)
 {
     for (size_t i = 0; i < batch->part_count; i++) {
@@ -386,9 +385,6 @@ static void prepare_parts(kilni_remote *remote, node_batch *batch)
         part->status =
             kilni_redis_client_prepare(remote->client, batch->lane, part->slot, part->max_bytes,
                                        batch->deadline_ns, &part->exchange);
-        if (part->status == KILN_OK) {
-            part->exchange->has_many_names = part->count > 1;
-        }
         if (part->status == KILN_OK && batch->is_quiet) {
             part->status = kilni_redis_exchange_add(part->exchange, begin_quiet, 3);
             part->taken = 1;
@@ -396,7 +392,8 @@ static void prepare_parts(kilni_remote *remote, node_batch *batch)
     }
 }
 
-/* Sends each node its commands, and then waits for the answers of all nodes. */
+/* Sends each node its commands, and then waits for the answers of all nodes. If a part has only the
+ * commands of a single look-up, it is redirected like one. */
 static void ask_nodes(kilni_remote *remote, node_batch *batch)
 {
     for (size_t i = 0; i < batch->part_count; i++) {
@@ -405,6 +402,8 @@ static void ask_nodes(kilni_remote *remote, node_batch *batch)
             part->status = kilni_redis_exchange_add(part->exchange, end_quiet, 3);
         }
         if (part->status == KILN_OK) {
+            part->exchange->stays =
+                part->count > 1 || part->exchange->command_count > KILNI_REDIS_REDIRECTED_COMMANDS;
             part->status = kilni_redis_client_start(remote->client, part->exchange);
         }
     }

@@ -32,8 +32,6 @@
 #define BATCH_NS UINT64_C(10000000000)
 #define BATCH_BYTES (UINT64_C(8) << 20)
 
-/* The room for an answer without an entry, such as a number or an error. */
-
 /* How long a server keeps damaged entries that were moved away. */
 #define DAMAGED_MS (UINT64_C(30) * 24 * 3600 * 1000)
 
@@ -298,72 +296,118 @@ static void add_question(const remote_store *self, batch *asked, const kiln_dige
     asked->questions[number] = (kilni_remote_question){.name = asked->names[number]};
 }
 
-static void read_together(remote_store *self, kilni_remote_question *questions, size_t count,
-                          uint64_t deadline_ns);
+/* Receives the answer to one question, and takes its bytes.
+ *
+ * @place  what the question belongs to */
+typedef void answer_fn(void *user, size_t place, const kilni_remote_question *answered);
 
-/* Asks again for the values for which there was no room, in two halves. */
-static void read_again(remote_store *self, kilni_remote_question *questions, size_t count,
-                       uint64_t deadline_ns)
-{
-    kilni_remote_question again[KILNI_STORE_MANY];
-    size_t places[KILNI_STORE_MANY], again_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (questions[i].status == KILN_E_TOO_LARGE) {
-            places[again_count] = i;
-            again[again_count++] = (kilni_remote_question){.name = questions[i].name};
-        }
-    }
-    const size_t half = again_count / 2;
-    read_together(self, again, half, deadline_ns);
-    read_together(self, again + half, again_count - half, deadline_ns);
-    for (size_t i = 0; i < again_count; i++) {
-        questions[places[i]] = again[i];
-    }
-}
+/* Values that are read together. */
+typedef struct reading {
+    remote_store *store;
+    batch *asked;
+    uint64_t end_ns; /* when all requests end; UINT64_MAX: each has its own deadline */
+    answer_fn *take;
+    void *user;
+} reading;
 
-/* Reads several values. A value is too large only if it exceeds the maximum size of an entry. */
-static void read_together(remote_store *self, kilni_remote_question *questions, size_t count,
-                          uint64_t deadline_ns)
+/* Asks for some values. The status is KILN_E_TOO_LARGE if there is no room for a value. */
+static void ask_together(const reading *work, kilni_remote_question *questions, size_t count)
 {
+    remote_store *self = work->store;
+    const uint64_t own_ns = begin_call(self, BATCH_NS);
+    const uint64_t deadline_ns = own_ns < work->end_ns ? own_ns : work->end_ns;
     if (count == 1) {
         questions[0].status = self->connector->get(self->remote, questions[0].name,
                                                    self->store.options.max_entry_bytes, deadline_ns,
                                                    &questions[0].bytes);
-    }
-    if (count <= 1) {
         return;
     }
     for (size_t i = 0; i < count; i++) {
         questions[i].max_bytes = BATCH_BYTES / count;
     }
     self->connector->ask_many(self->remote, questions, count, deadline_ns);
-    read_again(self, questions, count, deadline_ns);
 }
 
+/* Reads the values of @count questions, beginning at @first. Asks again for those for which there
+ * was no room, in two halves. A value is too large only if it exceeds the maximum size of an entry.
+ * The answers to one request are taken before the next request, since together they might need too
+ * much memory. */
+static void read_together(const reading *work, size_t first, size_t count)
+{
+    kilni_remote_question *questions = &work->asked->questions[first];
+    size_t *places = &work->asked->places[first], again = 0;
+    if (count == 0) {
+        return;
+    }
+    ask_together(work, questions, count);
+    for (size_t i = 0; i < count; i++) {
+        if (questions[i].status == KILN_E_TOO_LARGE && count > 1) {
+            places[again] = places[i];
+            questions[again++] = (kilni_remote_question){.name = questions[i].name};
+        } else {
+            work->take(work->user, places[i], &questions[i]);
+        }
+    }
+    read_together(work, first, again / 2);
+    read_together(work, first + again / 2, again - again / 2);
+}
+
+typedef struct key_reading {
+    remote_store *store;
+    kilni_lookup *lookups;
+    uint64_t generation; /* of the recent misses, before the server was asked */
+    kiln_digest digests[KILNI_STORE_MANY];
+} key_reading;
+
 /* Each answer is verified by the functions that verify the answer to a single get. */
+static void take_lookup(void *user, size_t place, const kilni_remote_question *answered)
+{
+    key_reading *keys = user;
+    remote_store *self = keys->store;
+    kilni_lookup *lookup = &keys->lookups[place];
+    const kiln_digest *digest = &keys->digests[place];
+    kiln_entry *entry = NULL;
+    const kiln_status status = take_answer(self, answered->status, answered->bytes, digest, &entry);
+    lookup->status = take_found(self, lookup->key, digest, keys->generation, status, entry,
+                                &lookup->entry, &lookup->fill);
+}
+
 static void remote_get_many(kiln_store *store, kilni_lookup *lookups, size_t count)
 {
     remote_store *self = remote_of(store);
-    kiln_digest digests[KILNI_STORE_MANY];
     batch asked = {.count = 0};
-    const uint64_t generation = kilni_recent_misses_begin(&self->misses);
+    key_reading keys = {
+        .store = self, .lookups = lookups, .generation = kilni_recent_misses_begin(&self->misses)};
     for (size_t i = 0; i < count; i++) {
-        digests[i] = kiln_key_digest(lookups[i].key);
+        keys.digests[i] = kiln_key_digest(lookups[i].key);
         lookups[i].status = KILN_MISS;
-        if (!kilni_recent_misses_has(&self->misses, &digests[i], kilni_clock_ns())) {
-            add_question(self, &asked, &digests[i], i);
+        if (!kilni_recent_misses_has(&self->misses, &keys.digests[i], kilni_clock_ns())) {
+            add_question(self, &asked, &keys.digests[i], i);
         }
     }
-    read_together(self, asked.questions, asked.count, begin_call(self, BATCH_NS));
-    for (size_t i = 0; i < asked.count; i++) {
-        kilni_lookup *lookup = &lookups[asked.places[i]];
-        const kiln_digest *digest = &digests[asked.places[i]];
-        kiln_entry *entry = NULL;
-        const kiln_status status =
-            take_answer(self, asked.questions[i].status, asked.questions[i].bytes, digest, &entry);
-        lookup->status = take_found(self, lookup->key, digest, generation, status, entry,
-                                    &lookup->entry, &lookup->fill);
-    }
+    const reading work = {.store = self,
+                          .asked = &asked,
+                          .end_ns = deadline_after(BATCH_NS),
+                          .take = take_lookup,
+                          .user = &keys};
+    read_together(&work, 0, asked.count);
+}
+
+typedef struct digest_reading {
+    remote_store *store;
+    const kiln_digest *digests;
+    kilni_digest_fn *visit;
+    void *user;
+} digest_reading;
+
+static void take_digest(void *user, size_t place, const kilni_remote_question *answered)
+{
+    const digest_reading *reads = user;
+    kiln_entry *entry = NULL;
+    const kiln_status status = take_answer(reads->store, answered->status, answered->bytes,
+                                           &reads->digests[place], &entry);
+    reads->visit(reads->user, place, status, entry);
+    kiln_entry_release(&entry);
 }
 
 static void remote_read_digests(kiln_store *store, const kiln_digest *digests, size_t count,
@@ -371,17 +415,13 @@ static void remote_read_digests(kiln_store *store, const kiln_digest *digests, s
 {
     remote_store *self = remote_of(store);
     batch asked = {.count = 0};
+    digest_reading reads = {.store = self, .digests = digests, .visit = visit, .user = user};
     for (size_t i = 0; i < count; i++) {
         add_question(self, &asked, &digests[i], i);
     }
-    read_together(self, asked.questions, count, begin_call(self, BATCH_NS));
-    for (size_t i = 0; i < count; i++) {
-        kiln_entry *entry = NULL;
-        const kiln_status status = take_answer(self, asked.questions[i].status,
-                                               asked.questions[i].bytes, &digests[i], &entry);
-        visit(user, i, status, entry);
-        kiln_entry_release(&entry);
-    }
+    const reading work = {
+        .store = self, .asked = &asked, .end_ns = UINT64_MAX, .take = take_digest, .user = &reads};
+    read_together(&work, 0, count);
 }
 
 static void remote_contains_many(kiln_store *store, const kiln_key *const *keys, size_t count,
@@ -971,6 +1011,16 @@ static kiln_status remote_stat(kiln_store *store, uint32_t flags, kiln_store_sta
 /* The uses of entries are reported to the server at most daily. */
 #define USES_WITHIN_S (UINT64_C(24) * 3600 + 60)
 
+#define NS_PER_S INT64_C(1000000000)
+
+/* Returns a time in nanoseconds. A server can send any time, so one that is too early or too late
+ * for nanoseconds becomes the earliest or the latest. */
+static int64_t in_ns(int64_t time_s)
+{
+    const int64_t latest_s = INT64_MAX / NS_PER_S;
+    return time_s < 0 ? 0 : (time_s < latest_s ? time_s : latest_s) * NS_PER_S;
+}
+
 /* Returns true if a trim leaves an entry alone, because it has or seems to have a newer format.
  *
  * @status  the result of decoding the entry's head */
@@ -986,8 +1036,7 @@ static kiln_status judge_head(const remote_store *self, const kilni_remote_quest
     kilni_entry_preview head = {0};
     const kiln_status status = kilni_entry_preview_decode(
         question->bytes.data, question->bytes.size, question->whole_size, &head);
-    const kilni_rank_facts facts = {.used_ns = last_use_of(self, question, head.created_s) *
-                                               INT64_C(1000000000),
+    const kilni_rank_facts facts = {.used_ns = in_ns(last_use_of(self, question, head.created_s)),
                                     .bytes = question->whole_size,
                                     .created_s = head.created_s,
                                     .build_ns = head.build_ns};
@@ -1037,7 +1086,7 @@ static kiln_status survey_listed(const kilni_listed_entry *entries, size_t count
         const kilni_listed_entry *entry = &entries[i];
         const kilni_trim_value value = {
             .digest = entry->digest, .size = entry->size, .put_s = entry->put_s};
-        const kilni_rank_facts facts = {.used_ns = (int64_t)entry->put_s * INT64_C(1000000000),
+        const kilni_rank_facts facts = {.used_ns = in_ns((int64_t)entry->put_s),
                                         .bytes = entry->size,
                                         .created_s = (int64_t)entry->put_s};
         if (entry->put_s == 0) {

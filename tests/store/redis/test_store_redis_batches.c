@@ -393,6 +393,36 @@ static void test_values_that_are_too_large(void **state)
     }
 }
 
+typedef struct large_visit {
+    size_t visited;
+    unsigned long gets; /* how many the server had answered at the first visit */
+} large_visit;
+
+static void visit_large(void *user, size_t index, kiln_status status, const kiln_entry *entry)
+{
+    large_visit *visit = user;
+    assert_int_equal(status, KILN_OK);
+    assert_true(scratch_entry_is(entry, index));
+    if (visit->visited++ == 0) {
+        visit->gets = count_gets();
+    }
+}
+
+/* If the entries of a batch need too much memory together, they are not all in memory at once. */
+static void test_large_entries_are_visited_as_they_arrive(void **state)
+{
+    (void)state;
+    large_visit visit = {.visited = 0};
+    kiln_digest digests[COUNT];
+    for (uint64_t i = 0; i < COUNT; i++) {
+        assert_int_equal(scratch_put(store, i, 1 << 20), KILN_OK);
+        digests[i] = kiln_key_digest(keys[i]);
+    }
+    kilni_store_read_digests(store, digests, COUNT, visit_large, &visit);
+    assert_int_equal(visit.visited, COUNT);
+    assert_true(count_gets() >= visit.gets + COUNT / 2);
+}
+
 /* ---- a server that answers in a different order ---- */
 
 enum { SWAPPED = 5 };
@@ -649,6 +679,8 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_a_dead_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_flips_everywhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_values_that_are_too_large, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_large_entries_are_visited_as_they_arrive, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_swapped_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_connector_without_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_store_without_memory, set_up, tear_down),

@@ -273,13 +273,30 @@ static void test_a_slot_has_moved(void **state)
     assert_int_equal(get(number), KILN_OK);
 }
 
+/* A trim asks about the use of an entry with more commands than a look-up has. The entry is the
+ * only one on its node, so no other name keeps the questions from being redirected. */
+static void test_a_lonely_entry_is_judged_while_it_moves(void **state)
+{
+    (void)state;
+    const uint64_t number = key_on(0);
+    const kiln_trim_params params = {.struct_size = sizeof params};
+    kiln_trim_report report = {.struct_size = sizeof report};
+    assert_int_equal(put(number, 1000), KILN_OK);
+    begin_to_move(slot_of(number), 0, 1);
+    move_value(number, 0, 1);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_OK);
+    assert_int_equal(report.entries, 1);
+    assert_int_equal(report.removed, 0);
+    end_move(slot_of(number), 1);
+    move_back(number, 1, 0);
+}
+
 static unsigned count_moved(unsigned node)
 {
     const char *count = strstr(say(node, "INFO errorstats"), "errorstat_MOVED:count=");
     return count ? (unsigned)atoi(count + strlen("errorstat_MOVED:count=")) : 0;
 }
 
-/* Two nodes each say that the other one has the slot. */
 /* A process that does not know the nodes yet learns of them before it divides its keys. */
 static void test_many_keys_go_to_their_nodes(void **state)
 {
@@ -307,6 +324,7 @@ static void test_many_keys_go_to_their_nodes(void **state)
     assert_int_equal(moved, 0);
 }
 
+/* Two nodes each say that the other one has the slot. */
 static void test_nodes_that_disagree(void **state)
 {
     (void)state;
@@ -608,6 +626,8 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_leases, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_slot_moves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_slot_has_moved, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_lonely_entry_is_judged_while_it_moves, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_many_keys_go_to_their_nodes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nodes_that_disagree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_several_nodes_in_the_url, set_up, tear_down),

@@ -369,6 +369,48 @@ static void test_the_time_to_live_counts(void **state)
     assert_non_null(values[101].bytes);
 }
 
+/* Replaces a value by an entry that a machine with a wrong clock has built. */
+static void build_at(size_t number, int64_t created_s)
+{
+    fake_value *value = &values[number];
+    kiln_key *key = scratch_key(number);
+    kiln_entry *entry = NULL;
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = KILN_ENTRY_PROGRAM,
+        .provenance = {.struct_size = sizeof params.provenance, .created_s = created_s},
+        .payload = {"payload", 7},
+    };
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    const kiln_bytes bytes = kiln_entry_encoding(entry);
+    free(value->bytes);
+    value->bytes = malloc(bytes.size);
+    memcpy(value->bytes, bytes.data, bytes.size);
+    value->size = bytes.size;
+    value->unused_s = UINT64_MAX;
+    kiln_entry_release(&entry);
+    kiln_key_release(&key);
+}
+
+/* A time that is far in the past or in the future counts as the oldest. */
+static void test_impossible_times(void **state)
+{
+    (void)state;
+    kiln_trim_report report;
+    open_with(&knows_uses, KILN_POLICY_LRU, 0);
+    build_at(0, INT64_MAX);
+    build_at(1, INT64_MIN);
+    build_at(2, INT64_C(1) << 40);
+    values[3].unused_s = (uint64_t)INT64_MAX / 2;
+    assert_int_equal(trim(0, 0, 1000 * DAY_S, &report), KILN_OK);
+    expect_left(4, COUNT);
+    open_with(&knows_puts, KILN_POLICY_LRU, 0);
+    values[0].put_s = UINT64_C(253402300799); /* the end of the year 9999 */
+    assert_int_equal(trim(0, 0, 1000 * DAY_S, &report), KILN_OK);
+    expect_left(1, COUNT);
+}
+
 /* ---- what stays ---- */
 
 static void test_newer_entries_stay(void **state)
@@ -485,6 +527,7 @@ int main(void)
         cmocka_unit_test_teardown(test_the_oldest_are_removed, tear_down),
         cmocka_unit_test_teardown(test_the_policy_counts_where_costs_are_known, tear_down),
         cmocka_unit_test_teardown(test_the_time_to_live_counts, tear_down),
+        cmocka_unit_test_teardown(test_impossible_times, tear_down),
         cmocka_unit_test_teardown(test_newer_entries_stay, tear_down),
         cmocka_unit_test_teardown(test_what_is_replaced_meanwhile_stays, tear_down),
         cmocka_unit_test_teardown(test_every_call_fails, tear_down),
