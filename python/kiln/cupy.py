@@ -201,21 +201,26 @@ def _toolkit(folder):
     """Returns what identifies the toolkit's headers: the names and sizes of all, and the content of
     those of the highest level; "" if they cannot be read."""
     digest = hashlib.sha256()
-
-    def fail(error):
-        raise error
-
     try:
-        for path, folders, files in os.walk(folder, onerror=fail):
-            folders.sort()
-            for name in sorted(files):
-                file = os.path.join(path, name)
-                size = os.stat(file).st_size
-                digest.update(f"{os.path.relpath(file, folder)}\0{size}\0".encode(
-                    "utf-8", "surrogateescape"))
-                if path == folder.rstrip(os.sep) or path == folder:
-                    with open(file, "rb") as content:
-                        digest.update(content.read())
+        for name, size in _files(folder, ""):
+            digest.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+            if "/" not in name:
+                with open(folder + name, "rb", buffering=0) as content:
+                    digest.update(content.read())
     except OSError:
         return ""
     return digest.hexdigest()
+
+
+def _files(folder, path):
+    """Yields the names of the files below a folder and a path in it, and their sizes, in order.
+    Links to folders are not followed."""
+    with os.scandir(folder + path) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    folders = [entry for entry in found if entry.is_dir()]
+    for entry in found:
+        if entry not in folders:
+            yield path + entry.name, entry.stat().st_size
+    for entry in folders:
+        if not entry.is_symlink():
+            yield from _files(folder, path + entry.name + "/")
