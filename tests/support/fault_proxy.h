@@ -26,7 +26,9 @@ typedef enum fault {
     FAULT_SILENCE, /* the rest of the answer is not sent */
     FAULT_DRIP,    /* the rest is sent a byte at a time */
     FAULT_FLIP,    /* one bit of the next byte is flipped */
-    FAULT_TEXT,    /* a given text is sent instead of the rest, and then the connection is closed */
+    /* A given text is sent instead of the rest, and then the connection is closed. The answer to a
+     * HEAD ends at the text's empty line. */
+    FAULT_TEXT,
     FAULT_ENDLESS, /* the same, but the connection stays open */
     FAULT_INSERT   /* the text is inserted into the answer */
 } fault;
@@ -49,6 +51,7 @@ typedef struct fault_connection {
     int client, server;
     size_t passed;   /* bytes of answers */
     bool has_struck; /* FLIP and INSERT occur once in a connection */
+    bool asks_head;  /* the last request is a HEAD */
 } fault_connection;
 
 static inline bool fault_write(int file, const char *bytes, size_t size)
@@ -91,6 +94,12 @@ static inline void fault_drip(fault_connection *connection, const char *bytes, s
     }
 }
 
+static inline size_t fault_length_of(const fault_connection *connection, const char *text)
+{
+    const char *end = connection->asks_head ? strstr(text, "\r\n\r\n") : NULL;
+    return end ? (size_t)(end - text) + 4 : strlen(text);
+}
+
 /* Applies the fault to the rest of an answer. Returns false if the connection ends. */
 static inline bool fault_strike(fault_connection *connection, char *bytes, size_t size)
 {
@@ -110,7 +119,7 @@ static inline bool fault_strike(fault_connection *connection, char *bytes, size_
         bytes[0] = (char)(bytes[0] ^ 0x10);
         return fault_write(connection->client, bytes, size);
     case FAULT_TEXT:
-        fault_write(connection->client, text, strlen(text));
+        fault_write(connection->client, text, fault_length_of(connection, text));
         return false;
     case FAULT_ENDLESS:
         while (!fault_is_ending(connection->proxy) &&
@@ -150,6 +159,7 @@ static inline bool fault_pass(fault_connection *connection)
     poll(wait, 2, 20);
     if (wait[0].revents) {
         const ssize_t count = read(connection->client, bytes, sizeof bytes);
+        connection->asks_head = count > 5 && memcmp(bytes, "HEAD ", 5) == 0;
         return count > 0 && fault_write(connection->server, bytes, (size_t)count);
     }
     if (wait[1].revents) {

@@ -428,10 +428,11 @@ static kiln_status ask_about(kilni_remote *remote, const char *name, uint64_t de
 }
 
 /* A list has fractions of seconds, and the head of an answer has whole seconds, which some servers
- * round up. */
+ * round up. An answer without a time proves nothing. */
 static bool is_still(const kilni_remote_judged *value, const kilni_http_head *head)
 {
-    return head->has_size && head->size == value->size && head->modified_s <= value->put_s + 1;
+    return head->has_size && head->size == value->size && head->modified_s > 0 &&
+           head->modified_s <= value->put_s + 1;
 }
 
 kiln_status kilni_http_remove_judged(kilni_remote *remote, kilni_remote_judged *values,

@@ -191,12 +191,30 @@ static void move_value(uint64_t number, unsigned from, unsigned to)
            "+OK");
 }
 
+/* Whether all masters know the newest epoch. */
+static bool agree_on_epoch(void)
+{
+    unsigned long long epochs[REDIS_MASTERS] = {0};
+    for (unsigned i = 0; i < REDIS_MASTERS; i++) {
+        const char *epoch = strstr(say(i, "CLUSTER INFO"), "cluster_current_epoch:");
+        epochs[i] = epoch ? strtoull(epoch + strlen("cluster_current_epoch:"), NULL, 10) : 0;
+    }
+    return epochs[0] != 0 && epochs[0] == epochs[1] && epochs[0] == epochs[2];
+}
+
+/* The new owner of a slot chooses an epoch above all those it knows. The next move must therefore
+ * wait until each node knows this one's. Otherwise a late message from the previous owner, whose
+ * epoch is newer, takes the slot back, and the node deletes the keys in it. */
 static void end_move(unsigned slot, unsigned to)
 {
     expect(say(to, "CLUSTER SETSLOT %u NODE %s", slot, cluster.ids[to]), "+OK");
     for (unsigned i = 0; i < REDIS_MASTERS; i++) {
         expect(say(i, "CLUSTER SETSLOT %u NODE %s", slot, cluster.ids[to]), "+OK");
     }
+    for (unsigned i = 0; i < 3000 && !agree_on_epoch(); i++) {
+        kilni_sleep_ns(10000000);
+    }
+    assert_true(agree_on_epoch());
 }
 
 /* Each test that moves a slot moves it back. */

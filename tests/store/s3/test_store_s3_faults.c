@@ -360,6 +360,58 @@ static void test_lists(void **state)
     assert_int_equal(count, 1);
 }
 
+static kiln_status trim_all(kiln_trim_report *ret_report)
+{
+    const kiln_trim_params params = {.struct_size = sizeof params, .flags = KILN_TRIM_BY_SIZE};
+    kiln_status status = KILN_E_IO;
+    for (unsigned i = 0; i < 20 && status == KILN_E_IO; i++) {
+        reopen();
+        *ret_report = (kiln_trim_report){.struct_size = sizeof *ret_report};
+        status = kiln_store_trim(store, &params, ret_report);
+    }
+    return status;
+}
+
+/* The answer to everything: a list of one entry, whose size is that of the answer. */
+static const char *page_of_itself(char text[1024], const char *header)
+{
+    char digest_text[KILN_DIGEST_TEXT_SIZE];
+    char body[768];
+    int length = 0;
+    kiln_key *key = scratch_key(1);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_key_release(&key);
+    kiln_digest_format(&digest, digest_text);
+    for (unsigned i = 0; i < 3; i++) {
+        length = snprintf(
+            body, sizeof body,
+            PAGE_BEGIN "false</IsTruncated><Contents><Key>a/kiln-v1/%s</Key><Size>%d</Size>"
+                       "<LastModified>1994-11-06T08:49:37.000Z</LastModified></Contents>" PAGE_END,
+            digest_text, length);
+    }
+    snprintf(text, 1024, "HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s", header, length, body);
+    return text;
+}
+
+/* An entry may have been replaced after it was listed, unless the server says when it was put. */
+static void test_removals_without_times(void **state)
+{
+    (void)state;
+    static char texts[3][1024];
+    kiln_trim_report report;
+    fault_proxy_set(&proxy, FAULT_TEXT, 0, page_of_itself(texts[0], ""));
+    assert_int_equal(trim_all(&report), KILN_OK);
+    assert_int_equal(report.removed, 0);
+    fault_proxy_set(&proxy, FAULT_TEXT, 0,
+                    page_of_itself(texts[1], "Last-Modified: Sun, 06 Nov 1994 08:49:39 GMT\r\n"));
+    assert_int_equal(trim_all(&report), KILN_OK);
+    assert_int_equal(report.removed, 0);
+    fault_proxy_set(&proxy, FAULT_TEXT, 0,
+                    page_of_itself(texts[2], "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"));
+    assert_int_equal(trim_all(&report), KILN_OK);
+    assert_int_equal(report.removed, 1);
+}
+
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +420,7 @@ int main(int count, char **arguments)
         cmocka_unit_test_setup_teardown(test_keys_of_the_caller, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_answers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_removals_without_times, set_up, tear_down),
     };
     if (count != 2) {
         return 2;
