@@ -6,6 +6,7 @@ docs/frameworks.md describes what is cached, and what is in the key."""
 import functools
 import inspect
 import os
+import re
 import threading
 import time
 
@@ -127,6 +128,12 @@ def _key(platform, key):
     return door.key([("platform", platform), *_identity(platform), ("key", key)])
 
 
+def _text(value):
+    """Returns a value as text. The first line of a text of Protocol Buffers is a note that differs
+    at random from process to process."""
+    return re.sub(r"^goo\.gle/debug.*\n", "", str(value))
+
+
 def _explanation():
     """Returns what the key of this thread's build was made from, as parts of a key. Nothing looks
     these up, so they need not be complete."""
@@ -138,7 +145,7 @@ def _explanation():
         ("backend", _build.arguments["backend"].platform_version),
         *((name, os.environ[name]) for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
           if name in os.environ),
-        *(("option " + name, getattr(owner, name)) for owner in (options, build_options)
+        *(("option " + name, _text(getattr(owner, name))) for owner in (options, build_options)
           for name in dir(owner) if not name.startswith("_") and name not in _OPAQUE_OPTIONS
           and not callable(getattr(owner, name))),
     ]

@@ -198,9 +198,11 @@ class CupyLongTest(DoorTest):
 
     def test_damage_between_programs(self):
         self.run_program(PROGRAM)
-        sizes = PROGRAM.replace("hashlib.sha256(build(function(number))).hexdigest()",
-                                "len(build(function(number)))")
-        results, _ = self.run_program(sizes)
+        size = "len(build(function(number)))"
+        sizes = PROGRAM.replace("hashlib.sha256(build(function(number))).hexdigest()", size)
+        # NVRTC's result has the number of the process in it, with as many digits as it needs.
+        sizes = sizes.replace(size, f"abs({size} - {self.run_program(sizes)[0][0]}) <= 16")
+        results = ["True"] * 3
         self.check_damage_between_programs(sizes, 3, results, 200)
 
 
