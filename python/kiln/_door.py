@@ -212,6 +212,8 @@ def _key_variables(beginnings, neutral):
     """Returns the variables with one of these beginnings, except the neutral ones, and those that
     KILN_KEY_ENV names, as parts of a key."""
     patterns = [name for name in os.environ.get("KILN_KEY_ENV", "").split(",") if name]
+    if not beginnings and not patterns:
+        return []  # a walk through the environment costs as much as the rest of a key
     found = [name for name in sorted(os.environ)
              if name.startswith(beginnings) and name not in neutral
              or any(name == pattern or pattern.endswith("*") and name.startswith(pattern[:-1])
