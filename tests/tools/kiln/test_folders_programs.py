@@ -78,11 +78,13 @@ class FolderTest(cli.CliTest):
         draw = random.Random(2)
         for _ in range(DAMAGES):
             path = self.entry_path(draw.choice(self.listed())["digest"])
+            size = os.path.getsize(path)
             with open(path, "r+b") as file:
                 if draw.random() < 0.5:
-                    file.truncate(draw.randrange(os.path.getsize(path)))
+                    file.truncate(draw.randrange(size))
                 else:
-                    offset = draw.randrange(os.path.getsize(path))
+                    # Another version of the format is no damage, and stays.
+                    offset = draw.choice([*range(8), *range(12, size)])
                     byte = os.pread(file.fileno(), 1, offset)[0]
                     os.pwrite(file.fileno(), bytes([byte ^ 1 << draw.randrange(8)]), offset)
             self.forget_folders()
