@@ -410,8 +410,9 @@ KILN_API kiln_status kiln_program_obtain(const kiln_program_desc *desc,
  * @descs       descriptions of one context; none is NULL; a description may occur more than once
  * @ret_loaded  [out] how many programs this call has loaded; may be NULL
  * Returns KILN_OK, even if nothing was found; KILN_E_INVALID: nothing was looked up;
- * KILN_E_NO_MEMORY: some programs were not looked up. Blocks: on the store and on the ops' load
- * function; other threads that request the same programs wait meanwhile. */
+ * KILN_E_NO_MEMORY: some programs were not looked up. Programs can also be skipped for lack of
+ * memory if this returns KILN_OK. Blocks: on the store and on the ops' load function; other threads
+ * that request the same programs wait meanwhile. */
 KILN_API kiln_status kiln_program_prefetch(const kiln_program_desc *const *descs, size_t count,
                                            size_t *ret_loaded);
 

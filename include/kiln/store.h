@@ -160,10 +160,10 @@ KILN_API void kiln_store_close(kiln_store **store);
  * wants the entry, everything except KILN_OK is a miss. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 
-/* Does what kiln_store_get does, for several keys. Local stores are asked for each key. A server is
- * then asked for all keys that they lack together: for up to 64 keys and 8 MiB in one round trip,
- * or on an HTTP server or S3 over four connections. A server that fails makes all keys of a round
- * trip misses, after at most 10 seconds.
+/* Does what kiln_store_get does, for several keys. Local stores are asked for each key. Then a
+ * server is asked for all the keys that they lack at once: for up to 64 keys and 8 MiB in one round
+ * trip or, on an HTTP server or S3, over four connections. If the server fails, all keys of that
+ * round trip are misses, after at most 10 seconds.
  *
  * @keys          none is NULL; a key may occur more than once
  * @ret_entries   [out] one for each key: one reference, or NULL if the entry was not found
@@ -309,8 +309,8 @@ typedef struct kiln_trim_params {
 /* Removes entries that are too old. Then removes entries in the order of the store's policy until
  * the store is small enough; if the policy evicts nothing, the least recently used entries go
  * first. Also removes files that dead writers left behind. Only one process trims at a time. In a
- * chain, each store that is written to is trimmed separately, to at most its own size, except
- * servers. A dry run also works on a read-only store and does not wait for other processes. Their
+ * chain, each store that is written to, except servers, is trimmed separately, to at most its own
+ * size. A dry run also works on a read-only store and does not wait for other processes. Their
  * changes can make its report inexact.
  *
  * A Redis server or a bucket of S3 that was opened by itself is trimmed, too: docs/trimming.md says

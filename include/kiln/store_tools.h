@@ -217,10 +217,10 @@ typedef struct kiln_copy_report {
     uint64_t gone;            /* removed meanwhile, or too large for the source store to read */
 } kiln_copy_report;
 
-/* Copies entries from the store @from into the store @into. Each entry is
- * verified, and put like any other entry: uncompressed into a directory, compressed and stripped to
- * a server, and signed if the store signs. An entry that @into already has is not read from @from,
- * so repeating an interrupted copy continues it. A chain has an entry if any of its stores does.
+/* Copies entries from the store @from into the store @into. Each entry is verified, and put like
+ * any other entry: uncompressed into a directory, compressed and stripped to a server, and signed
+ * if the store signs. An entry that @into already has is not copied, so repeating an interrupted
+ * copy continues it. A chain has an entry if any of its stores does.
  *
  * Anybody can have written a pack or an entry on a server. So entries are read from a pack only if
  * there is a signing key, and from a server only if there is a signing key or if the store requires

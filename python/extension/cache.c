@@ -285,7 +285,7 @@ static PyMethodDef methods[] = {
      "too. Raises Error with status 'KILN_E_CYCLE' if a build would wait for itself."},
     {"prefetch", cache_prefetch, METH_O,
      "prefetch($self, keys, /)\n--\n\n"
-     "Takes the entries of an iterable of keys from the store into memory, so that get_or_build\n"
+     "Loads the entries of an iterable of keys from the store into memory, so that get_or_build\n"
      "finds them there. A server is asked for many of the keys at once. Builds nothing and takes\n"
      "no leases. Returns how many entries came from the store."},
     {"remove", cache_remove, METH_O,

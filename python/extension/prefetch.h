@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Takes the entries of several keys from the store into memory.
+ * Loads the entries of several keys from the store into memory.
  */
 #ifndef KILN_PYTHON_PREFETCH_H
 #define KILN_PYTHON_PREFETCH_H
@@ -21,8 +21,8 @@ typedef struct prefetch {
     uint64_t corrupt;   /* counted by the store itself */
 } prefetch;
 
-/* Looks up the keys that memory lacks and that no thread builds. Takes no leases. Returns 1; 0: an
- * exception is set. */
+/* Looks up the keys that memory lacks and that no thread is building. Takes no leases.
+ * Returns 1; 0: an exception is set. */
 int prefetch_run(prefetch *work);
 
 #endif

@@ -213,8 +213,9 @@ def _toolkit(folder):
 
 
 def _files(folder, path):
-    """Yields the names of the files below a folder and a path in it, and their sizes, in order.
-    Links to folders are not followed."""
+    """Yields the name and the size of each file in a part of a folder, in order. The part is a path
+    in the folder that ends with "/", or "" for all of it. The names begin with that path. Links to
+    folders are not followed."""
     with os.scandir(folder + path) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     folders = [entry for entry in found if entry.is_dir()]

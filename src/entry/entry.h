@@ -48,8 +48,8 @@ typedef struct kilni_entry_trust {
 kiln_status kilni_entry_adopt_trusted(void *bytes, size_t size, const kilni_entry_trust *trust,
                                       kiln_entry **ret_entry);
 
-/* Do the same as kilni_entry_adopt and kilni_entry_adopt_trusted, for a caller that may have
- * computed the hash of the bytes before the checksum.
+/* Do the same as kilni_entry_adopt and kilni_entry_adopt_trusted, for a caller that may already
+ * know the hash of the bytes that precede the checksum.
  *
  * @hash  NULL: it is not known */
 kiln_status kilni_entry_adopt_hashed(void *bytes, size_t size, const kiln_digest *hash,

@@ -124,7 +124,7 @@ kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_structure *st
     return status == KILN_OK ? kilni_entry_open(bytes, structure, NULL, ret_entry) : status;
 }
 
-/* @hash  of the bytes before the checksum; NULL: it is not known */
+/* @hash  of the bytes that precede the checksum; NULL: it is not known */
 static kiln_status decode(const void *bytes, size_t size, const kiln_digest *hash,
                           kilni_entry_structure *ret_structure)
 {

@@ -118,7 +118,7 @@ static void release_store(void *hold)
     kilni_program_release_store(taken->context, taken->held);
 }
 
-/* @key  where the request's key is kept */
+/* @key  [out] the request's key; must live as long as the request, which points to it */
 static kilni_request request_of(kilni_live_program *live, const kiln_key **key, uint64_t wait_ns)
 {
     const kiln_program_desc *desc = live->desc;

@@ -757,7 +757,7 @@ typedef struct prefetch {
 } prefetch;
 
 /* Gets a ticket for a program that memory lacks. Returns false if memory has the program or gives
- * no ticket, for example because another thread builds the program. */
+ * no ticket, for example because another thread is building the program. */
 static bool take_ticket(flight *f)
 {
     slot *wanted = &f->slots[0];
@@ -789,7 +789,8 @@ static void begin_flights(prefetch *work, const kilni_request_context *context,
     }
 }
 
-/* The tickets of the programs that the store does not have pass to threads that wait for them. */
+/* Looks all programs up. The ticket of a program that the store does not have passes to a thread
+ * that waits for it. */
 static void find_all(prefetch *work, kiln_store *store)
 {
     kilni_lookup lookups[KILNI_REQUEST_KEYS_MAX];
@@ -817,7 +818,7 @@ static bool end_flight(flight *f)
     return status == KILN_OK;
 }
 
-/* A cleanup handler, as abandon_on_exit. */
+/* A cleanup handler, like abandon_on_exit. */
 static void abandon_all(void *unfinished)
 {
     prefetch *work = unfinished;

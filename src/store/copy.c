@@ -19,8 +19,8 @@ typedef struct copying {
     unsigned unread_in_a_row; /* how many of the last reads from the source failed with KILN_E_IO */
     kiln_status status;       /* KILN_OK, or why the walk ended */
     bool is_of_source;        /* status comes from the source and not from the destination */
-    /* The items that are to be copied, if a server is asked for many of them at once: their
-     * digests, and what the destination has. */
+    /* If a server is asked for many items at once: the digests of the items that are to be copied,
+     * and what the destination has under them. */
     bool has_batches;
     size_t waiting;
     kiln_digest digests[KILNI_STORE_MANY];

@@ -193,7 +193,7 @@ kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_
     return status;
 }
 
-/* Engines release an entry that they do not return, so a look-up without an entry needs nothing. */
+/* Engines release an entry that they do not return. So a failed look-up has nothing to release. */
 static void hand_out_many(kilni_lookup *lookups, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -300,7 +300,7 @@ kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, const kiln_
 /* Does the same as kilni_store_find for each of several keys, without leases. Keys that no local
  * store has are asked for together.
  *
- * @lookups  [in, out] the caller sets the keys
+ * @lookups   [in, out] the caller sets the keys
  * @is_again  as in kilni_store_find */
 void kilni_store_find_many(kiln_store *store, kilni_lookup *lookups, size_t count, bool is_again);
 

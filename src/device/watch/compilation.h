@@ -51,7 +51,7 @@ void kilni_compilation_report(kilni_note_fn *note, const char *text);
 /* Reports what a call of this thread returned. */
 void kilni_compilation_report_seen(const kilni_seen *seen);
 
-/* Returns true if what this thread reports belongs to a compilation of its own. */
+/* Returns true if this thread has a compilation of its own, to which its reports belong. */
 bool kilni_compilation_is_own(void);
 
 /* Reports that this thread has folded a constant. Called by the functions of math_calls.h. */

@@ -24,8 +24,8 @@ typedef struct file_stream {
 
 /* The open streams, by their descriptors. A thread stores the stream with release, after the copy,
  * and clears it with release before it closes the descriptor. All threads load the stream with
- * acquire before they access the copy. They may do so, because a thread that uses a descriptor must
- * not do so while a different thread closes it. */
+ * acquire before they access the copy. This is safe, because a thread must not use a descriptor
+ * while a different thread closes it. */
 static struct {
     _Atomic(const FILE *) stream; /* NULL: none */
     file_stream *copy;

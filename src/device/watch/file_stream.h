@@ -4,9 +4,10 @@
  * the caller of kilni_file_stream_open knows exactly what the compiler reads, and the compiler need
  * not read the file again. The stream keeps the file's descriptor, for compilers that ask for it.
  *
- * The C library's functions for wide characters, and freopen, crash with such a stream. Its fileno
- * does not know the descriptor. So a compiler that gets such a stream must call the replacements in
- * intercepted_calls.h. The functions below take no locks, and keep errno.
+ * The C library's functions for wide characters, and freopen, crash with such a stream. The C
+ * library's fileno does not know its descriptor. So a compiler that gets such a stream must call
+ * the replacements in intercepted_calls.h. The functions below take no locks. All but
+ * kilni_file_stream_open keep errno.
  */
 #pragma once
 
@@ -23,8 +24,9 @@
  * @facts       what fstat reported
  * @ret_bytes   [out] the stream's content, as many bytes as @facts->st_size; valid until the stream
  *              is closed
- * Returns NULL if the file cannot be copied: it is larger than 64 MiB, cannot be read or has
- * changed its size, or memory or room runs out. Threads: any. Blocks: on reading the file. */
+ * Returns NULL if the file cannot be copied: it is larger than 64 MiB, cannot be read, or has
+ * changed its size; @descriptor is too large or has such a stream already; or memory runs out.
+ * Threads: any. Blocks: on reading the file. */
 FILE *kilni_file_stream_open(int descriptor, const char *path, const char *mode,
                              const struct stat *facts, const void **ret_bytes);
 

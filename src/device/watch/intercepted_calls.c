@@ -84,7 +84,7 @@ static FILE *open_plain(const char *path, const char *mode)
     return fopen(path, mode);
 }
 
-/* Returns a stream for a descriptor, which is closed if there is none. */
+/* Returns a stream for a descriptor. On failure, closes the descriptor and returns NULL. */
 static FILE *stream_of(int file, const char *mode)
 {
     FILE *stream = fdopen(file, mode);
@@ -97,7 +97,7 @@ static FILE *stream_of(int file, const char *mode)
 }
 
 /* Opens a stream with a copy of the file, so that Kiln need not read the file once more to know
- * what the compiler reads. What is not a regular file or a folder must not be opened twice. */
+ * what the compiler reads. Only a regular file or a folder may be opened a second time. */
 static FILE *open_copy(const char *path, const char *mode)
 {
     kilni_seen seen = {.path = path};
@@ -124,9 +124,9 @@ static FILE *open_copy(const char *path, const char *mode)
     return stream;
 }
 
-/* A stream with a copy has no lock. So only a thread with a compilation of its own gets one: it
- * uses its streams alone. The threads that a compiler starts might share a stream. A comma in the
- * mode begins the name of a character set, in which the C library decodes the file. */
+/* A stream with a copy has no lock. So only a thread with a compilation of its own gets one: no
+ * other thread uses its streams. The threads that a compiler starts might share a stream. A comma
+ * in the mode begins the name of a character set, from which the C library decodes the file. */
 static FILE *observed_fopen(const char *path, const char *mode)
 {
     if (strpbrk(mode, "wa+")) {

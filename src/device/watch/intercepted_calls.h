@@ -4,9 +4,8 @@
  * reports the call, or what the call returned, and otherwise does the same as the original
  * function. fopen returns a stream with a copy of the file: see file_stream.h.
  *
- * A library is said to open streams if it calls a function for which kilni_call_opens_stream
- * returns
- * 1. Some functions, which take a stream or a descriptor, matter only to these libraries.
+ * A library "opens streams" if it calls a function for which kilni_call_opens_stream returns 1.
+ * Some functions, which take a stream or a descriptor, matter only to these libraries.
  */
 #pragma once
 

@@ -60,7 +60,7 @@ static inline bool kilni_lookup_has_target(kilni_lookup lookup, kiln_finding wha
  *
  * @found      NULL: the call failed
  * @error      the call's errno if it failed
- * @ret_facts  [out] as of KILNI_LOOKUP_FACTS
+ * @ret_facts  [out] the same as for KILNI_LOOKUP_FACTS
  * Returns KILN_OK; KILN_E_UNSUPPORTED: what exists at the path is not known, or is neither a
  * regular file nor a folder. */
 kiln_status kilni_path_describe(const struct stat *found, int error, kilni_path_facts *ret_facts);

@@ -351,9 +351,9 @@ static bool has_same_identity(const kilni_path_facts *a, const kilni_path_facts 
     return a->device == b->device && a->inode == b->inode;
 }
 
-/* Returns true if a second look at a path found what is recorded. Whether the content of a file is
- * the same is known only if both looks have it. The identity of a folder may change, because some
- * file systems make up new numbers: see has_same_relations. */
+/* Returns true if a second look at a path found what is recorded. The content of a file is compared
+ * only if both looks have it. The identity of a folder may change, because some file systems make
+ * up new numbers: see has_same_relations. */
 static bool is_same(const read_record *r, const kilni_path_facts *now, bool has_content)
 {
     const kilni_path_facts *found = &r->found;
@@ -374,7 +374,7 @@ static void scan_bytes(kilni_reads *reads, kilni_lookup lookup, kilni_path_facts
     }
 }
 
-/* Adds a record, or compares it with the known one. */
+/* Adds a record. If the path has one already, compares the two. */
 static void note_found(kilni_reads *reads, kilni_lookup lookup, const char *path,
                        const kilni_path_facts *found, bool has_content)
 {
@@ -448,9 +448,9 @@ void kilni_reads_note_contradiction(kilni_reads *reads, const char *path)
     }
 }
 
-/* Looks up a path whose record is what the compiler saw. The reason is that the compiler is about
- * to use the path in a way that Kiln does not see, or has called stat on a file that was not read
- * yet. From now on, the record needs the check at the end. */
+/* Looks up a path whose record is what the compiler saw. This is necessary if the compiler is about
+ * to use the path in a way that Kiln does not see, or has called stat on a file whose content is
+ * not recorded yet. From now on, the record needs the check at the end. */
 static void look_again(kilni_reads *reads, read_record *r)
 {
     if (!r->is_seen && !r->lacks_content) {

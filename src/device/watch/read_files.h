@@ -63,7 +63,7 @@ kiln_status kilni_reads_count_working_folder(kilni_reads *reads);
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_reads_see_options(kilni_reads *reads, const char *options);
 
-/* What a call of the compiler returned to it. */
+/* What a call that the compiler made has returned. */
 typedef struct kilni_seen {
     const char *path;
     const struct stat *facts; /* NULL: the call failed */
@@ -75,15 +75,16 @@ typedef struct kilni_seen {
 /* Records what the compiler found at a path, by calling stat or by opening the path. Unlike the
  * functions above, which look the path up themselves before the compiler does, this one is called
  * afterwards. The record cannot differ from what the compiler saw. So kilni_reads_finish need not
- * check it, unless one of the functions above is called for the same path as well. If the compiler
- * sees two different things at a path, the result cannot be kept. */
+ * check it, unless one of the functions above is called for the same path as well, or the content
+ * of a file is needed that the compiler has not opened. If the compiler sees two different things
+ * at a path, the result cannot be kept. */
 void kilni_reads_note_seen(kilni_reads *reads, const kilni_seen *seen);
 
-/* Records that the compiler might read a file that kilni_reads_note_seen has recorded once more. So
+/* Records that the compiler might once more read a file that kilni_reads_note_seen has recorded. So
  * kilni_reads_finish checks it. */
 void kilni_reads_note_unseen(kilni_reads *reads, const char *path);
 
-/* Records that a call of the compiler contradicts what kilni_reads_note_seen has recorded of a
+/* Records that a call of the compiler contradicts what kilni_reads_note_seen has recorded for a
  * path. The result cannot be kept. */
 void kilni_reads_note_contradiction(kilni_reads *reads, const char *path);
 
@@ -143,8 +144,8 @@ bool kilni_reads_mention_folder(const kilni_reads *reads);
 /* Returns true if a file was read from the folder of the program's name. */
 bool kilni_reads_use_folder(const kilni_reads *reads);
 
-/* Checks everything once more, after the compilation, except what only kilni_reads_note_seen has
- * recorded.
+/* Checks everything once more, after the compilation, except the records that need no check: see
+ * kilni_reads_note_seen.
  *
  * @moves        true if the result would be the same if the program were in a different folder;
  *               paths in the program's folder are then stored relative to it; otherwise the result

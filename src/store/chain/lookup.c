@@ -159,7 +159,7 @@ static void note_many(kilni_tier *tier, const kiln_status *statuses, size_t coun
     kilni_tier_note(tier, outcome);
 }
 
-/* Counts the answers of a server to one call, which has failed at most once. */
+/* Counts a server's answers to one call. A call that failed for several keys is one failure. */
 static void count_answers(kilni_tier *tier, const kilni_lookup *lookups, size_t count)
 {
     bool has_failed = false;
@@ -204,7 +204,7 @@ static bool find_many_in(kilni_tier *tier, kilni_lookup *lookups, size_t count)
     return store != NULL;
 }
 
-/* A look-up that does not ask further tiers. */
+/* Returns true if a look-up with this status does not ask further tiers. */
 static bool has_ended(kiln_status status)
 {
     return status == KILN_OK || status == KILN_E_NO_MEMORY;
@@ -251,7 +251,7 @@ void kilni_chain_get_many(kiln_store *store, kilni_lookup *lookups, size_t count
     }
 }
 
-/* The digests that no tier has had so far. */
+/* Digests that are looked up in one tier after the other. */
 typedef struct digest_search {
     kilni_digest_fn *visit;
     void *user;

@@ -248,8 +248,8 @@ kiln_status kilni_http_contains(kilni_remote *remote, const char *name, uint64_t
     return ask_one(remote, &question, deadline_ns);
 }
 
-/* One of the requests of a batch that are under way at the same time. The questions are divided
- * among them, and each has the room of its own questions. */
+/* A place for one of the requests of a batch that are under way at the same time. The questions are
+ * divided among the places, and the answers in a place share the room of its own questions. */
 typedef struct batch_place {
     kilni_http_request *request; /* NULL: none is under way */
     uint64_t bytes_left;
@@ -409,7 +409,7 @@ kiln_status kilni_http_remove(kilni_remote *remote, const char *name, uint64_t d
     return status == KILN_OK ? delete_object(remote, name, deadline_ns) : status;
 }
 
-/* Asks for the head of the answer to a get of a file. */
+/* Asks for the head with which the server would answer a GET of a file. */
 static kiln_status ask_about(kilni_remote *remote, const char *name, uint64_t deadline_ns,
                              kilni_http_head *ret_head)
 {

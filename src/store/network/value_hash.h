@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The hash of a value that arrives in pieces (see kilni_remote_bytes). The I/O thread adds each
- * piece while the piece is in its processor's cache. The thread that waits for the value mostly
+ * piece while the piece is in its processor's cache. The thread that waits for the value usually
  * runs on a different processor, and would have to fetch every byte from that cache to hash it.
  */
 #pragma once
@@ -24,8 +24,8 @@ void kilni_value_hash_begin(kilni_value_hash *hash, size_t size);
 /* Adds the next bytes of the value. */
 void kilni_value_hash_add(kilni_value_hash *hash, const void *bytes, size_t count);
 
-/* Returns true and sets @ret_hash if the value was hashed to its end. Then releases what the hash
- * holds. */
+/* Returns true and sets @ret_hash if the value was hashed to its end. In either case, releases what
+ * the hash holds. */
 bool kilni_value_hash_end(kilni_value_hash *hash, kiln_digest *ret_hash);
 
 /* Releases what the hash holds. */

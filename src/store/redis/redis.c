@@ -186,9 +186,9 @@ static kiln_status add_question(kilni_redis_exchange *exchange,
     return status == KILN_OK ? kilni_redis_exchange_add(exchange, range, 4) : status;
 }
 
-/* Adds the commands of a question about a value's use. The size of the head is that of the other
- * question. Only a server that is quiet is asked when the value was last used, because otherwise
- * this question would itself be that use. */
+/* Adds the commands of a question about a value's use, and then those that ask for its head. Only a
+ * server that is quiet is asked when the value was last used, because otherwise this question would
+ * itself be that use. */
 static kiln_status add_question_about_use(kilni_redis_exchange *exchange,
                                           const kilni_remote_question *question, bool is_quiet)
 {

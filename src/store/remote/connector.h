@@ -99,15 +99,16 @@ typedef struct kilni_remote_question {
     size_t head_size;   /* the number of bytes wanted from the value's beginning; 0: all */
     uint64_t max_bytes; /* the room for the answer, including small replies such as errors. If
                            questions are asked together, they share their room */
-    /* The members behind whole_size are wanted, too. In that case, all questions that are asked
-     * together have the same head_size, which is not 0. */
+    /* The members after whole_size are wanted, too. In that case, all questions that are asked
+     * together must have the same head_size, which is not 0. */
     bool is_about_use;
     /* The answer: */
     kiln_status status;       /* a status of get; there are bytes only if it is KILN_OK */
     kilni_remote_bytes bytes; /* the caller must free them */
     uint64_t whole_size;      /* the size of the value */
     /* For how long no client has used the value, and after how long the server will remove it.
-     * UINT64_MAX: the server does not say. This question itself is not a use. */
+     * UINT64_MAX: the server does not say. A Redis that has CLIENT NO-TOUCH does not
+     * count this question as a use. */
     uint64_t unused_s, left_s;
     unsigned char end[KILNI_REMOTE_END_SIZE]; /* followed by zeros if the value is smaller */
 } kilni_remote_question;
@@ -179,12 +180,12 @@ typedef struct kilni_connector {
 
     /* Asks several questions at once: on Redis in one round trip to each node, on HTTP servers over
      * all connections for look-ups. Each question gets its own status. If it is KILN_E_TOO_LARGE,
-     * the answers need more room than the questions have together, so the caller can ask again with
-     * fewer questions. No more memory than this room is used for answers. NULL: asking takes no
+     * the room that the questions share was not enough for the answers, so the caller can ask again
+     * with fewer questions. The answers never use more memory than this room. NULL: asking takes no
      * round trip, so the caller asks one question after the other. */
     void (*ask_many)(kilni_remote *remote, kilni_remote_question *questions, size_t count,
                      uint64_t deadline_ns);
-    /* True if ask_many answers questions about use. Otherwise it ignores that they are wanted. */
+    /* True if ask_many answers questions about use. Otherwise it ignores is_about_use. */
     bool knows_uses;
 
     /* Checks whether the server has a value. Returns KILN_OK: it has; KILN_MISS: it does not. */

@@ -193,7 +193,7 @@ static kiln_status take_answer(remote_store *self, kiln_status status, kilni_rem
     if (status != KILN_OK) {
         return note(self, status);
     }
-    /* Values that were read together shared their room. */
+    /* Values that were read together shared their room, so one can be larger than is allowed. */
     if (bytes.size > self->store.options.max_entry_bytes) {
         free(bytes.data);
         return KILN_MISS;
@@ -282,7 +282,7 @@ static kiln_status remote_contains(kiln_store *store, const kiln_key *key)
 /* Questions that are asked together, and the names in them. */
 typedef struct batch {
     size_t count;
-    size_t places[KILNI_STORE_MANY]; /* what each question belongs to */
+    size_t places[KILNI_STORE_MANY]; /* the index of each question's key or digest */
     kilni_remote_question questions[KILNI_STORE_MANY];
     char names[KILNI_STORE_MANY][NAME_SIZE];
 } batch;
@@ -298,7 +298,7 @@ static void add_question(const remote_store *self, batch *asked, const kiln_dige
 
 /* Receives the answer to one question, and takes its bytes.
  *
- * @place  what the question belongs to */
+ * @place  the index of the question's key or digest */
 typedef void answer_fn(void *user, size_t place, const kilni_remote_question *answered);
 
 /* Values that are read together. */
@@ -1008,7 +1008,7 @@ static kiln_status remote_stat(kiln_store *store, uint32_t flags, kiln_store_sta
 
 /* ---- trimming ---- */
 
-/* The uses of entries are reported to the server at most daily. */
+/* The use of an entry is reported to the server at most once a day. */
 #define USES_WITHIN_S (UINT64_C(24) * 3600 + 60)
 
 #define NS_PER_S INT64_C(1000000000)
@@ -1078,7 +1078,7 @@ static kiln_status survey_heads(remote_store *self, const kilni_listed_entry *en
     return note(self, status);
 }
 
-/* Adds entries to the plan of which the listing says how large they are and when they were put. */
+/* Adds entries to the plan. The listing says how large they are and when they were put. */
 static kiln_status survey_listed(const kilni_listed_entry *entries, size_t count,
                                  kilni_trim_plan *plan)
 {
@@ -1160,8 +1160,8 @@ static kiln_status remove_chosen(remote_store *self, kilni_trim_plan *plan,
     return status;
 }
 
-/* Judges all entries, and then removes. If a server does not know uses, it is asked about one entry
- * at a time. */
+/* Judges all entries, and then removes those that the plan chooses. If a server does not know uses,
+ * it is asked about one entry at a time. */
 static kiln_status trim_by_plan(remote_store *self, kilni_trim_plan *plan, bool is_dry,
                                 kiln_trim_report *report)
 {
@@ -1181,8 +1181,9 @@ static kiln_status trim_by_plan(remote_store *self, kilni_trim_plan *plan, bool 
     return status;
 }
 
-/* Entries of a newer format are never removed, because other machines may have that version. What a
- * listing says is not enough for the policy "cost", nor to tell a build from a copy. */
+/* Entries of a newer format are never removed, because other machines may have that version. If
+ * only the listing is known, the policy is "lru": a listing does not have the build times that the
+ * policy "cost" needs, and does not show whether an entry was built or copied. */
 static kiln_status remote_trim(kiln_store *store, const kiln_trim_params *params,
                                kiln_trim_report *ret_report)
 {
@@ -1216,7 +1217,7 @@ static void remote_close(kiln_store *store)
     free(self);
 }
 
-/* The operations of all stores. */
+/* The operations that the stores of all connectors have. */
 #define COMMON_OPS                                                                                 \
     .close = remote_close, .get = remote_get, .fill = remote_fill, .read_digest = read_entry,      \
     .put = remote_put, .remove = remote_remove, .contains = remote_contains,                       \

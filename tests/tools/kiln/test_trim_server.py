@@ -151,7 +151,7 @@ class Size(TrimTest):
                 self.assertEqual(self.left(), kept)
 
     def test_without_a_limit(self):
-        self.assertIn(b"--max-size or --older-than", self.kiln("trim", expect=2).stderr)
+        self.assertIn(b"--max-size, --older-than or --stale", self.kiln("trim", expect=2).stderr)
         self.assertEqual(self.trim("--stale")["entries"], 5)
         self.assertEqual(len(self.server.names()), 5)
 

@@ -129,7 +129,7 @@ static kiln_key *question_key(unsigned number)
 /* Makes each store of a chain report what prevents it from answering, since opening a store does
  * not contact its server.
  *
- * @count  the keys are different, so that different nodes of a cluster are asked */
+ * @count  how many keys to ask for; they differ, so that different nodes of a cluster are asked */
 static void ask(kiln_store *store, unsigned count)
 {
     kiln_key *keys[QUESTIONS_TO_CLUSTER];

@@ -14,8 +14,8 @@
 /* How expensive a file counts as when a store makes room. What it has cost is not known. */
 #define ASSUMED_BUILD_NS (UINT64_C(200) * 1000000)
 
-/* How many files are looked up together, and how many bytes they have in all, unless a single file
- * has more. */
+/* The maximum number of files that are looked up together, and the maximum number of bytes that
+ * they have in all. A file that has more bytes is looked up alone. */
 #define BLOCK_FILES 64u
 #define BLOCK_BYTES (UINT64_C(8) << 20)
 

@@ -32,7 +32,7 @@ static const char usage[] =
     "only the entries that they select are removed, the least recently used first: all of them if\n"
     "--older-than is given without --max-size, otherwise until the cache fits its limit.\n"
     "\n"
-    "A Redis server or a bucket of S3 is trimmed only with --max-size or --older-than.\n"
+    "A Redis server or a bucket of S3 is trimmed only with --max-size, --older-than or --stale.\n"
     "\n"
     "From a cache that a SYCL runtime wrote, removes the least recently used items, and repairs\n"
     "what verify finds. Without --yes, only prints what it would do.\n"
@@ -214,7 +214,7 @@ static kiln_status trim_selected(const cache_directory *directory, trim_order *o
     return status;
 }
 
-/* Counts what a store has that is not trimmed. */
+/* Counts the entries of a store that is not trimmed. */
 static kiln_status count_left(kiln_store *store, kiln_trim_report *report)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
@@ -259,10 +259,11 @@ static const char *why_not(kiln_status status)
         return "another process is trimming it";
     case KILN_E_UNSUPPORTED:
         return "it is not trimmed: a pack never changes, an HTTP server cannot list its entries, "
-               "so that only a command there can remove them, and programs that write to a "
+               "so only a command on the server can remove them, and programs that write to a "
                "group's directory keep it within max-size=";
     case KILN_E_DENIED:
-        return "the server, or an owner or a mode, does not allow this user to trim it";
+        return "the server, or the owner or mode of a file or folder, does not allow this user to "
+               "trim it";
     default:
         return kiln_status_text(status);
     }
@@ -319,8 +320,8 @@ int cmd_trim(int argc, char **argv)
         directory_open(line.directory, order.dry_run ? KILN_STORE_READONLY : 0);
     if (max_size == NULL && order.filter.older_than == NULL && !order.stale &&
         is_server(directory.path)) {
-        options_wrong(argv[0], "a server has no limit that this command knows: give --max-size or "
-                               "--older-than");
+        options_wrong(argv[0], "a server has no limit that this command knows: give --max-size, "
+                               "--older-than or --stale");
     }
     const int exit_code =
         other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND : trim_and_print(&directory, &order);
