@@ -100,28 +100,14 @@ static size_t prefetch(size_t count)
     return loaded;
 }
 
-/* Returns a number from the server's reply to INFO; 0: it is not there. The server reads from this
- * connection once for each call. */
-static unsigned long info_of(const char *section, const char *field)
-{
-    char text[16384];
-    const int length = snprintf(text, sizeof text, "INFO %s\r\n", section);
-    assert_int_equal(write(control, text, (size_t)length), length);
-    const ssize_t size = read(control, text, sizeof text - 1);
-    assert_true(size > 0);
-    text[size] = '\0';
-    const char *found = strstr(text, field);
-    return found ? strtoul(found + strlen(field), NULL, 10) : 0;
-}
-
 static unsigned long count_reads(void)
 {
-    return info_of("stats", "total_reads_processed:");
+    return redis_info(control, "stats", "total_reads_processed:");
 }
 
 static unsigned long count_leases(void)
 {
-    return info_of("commandstats", "cmdstat_eval:calls=");
+    return redis_info(control, "commandstats", "cmdstat_eval:calls=");
 }
 
 /* ---- what is loaded ---- */

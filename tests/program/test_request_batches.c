@@ -82,14 +82,7 @@ static unsigned long info_of(const char *section, const char *field)
         control = redis_dial(&server);
         process = server.process;
     }
-    char text[16384];
-    const int length = snprintf(text, sizeof text, "INFO %s\r\n", section);
-    assert_int_equal(write(control, text, (size_t)length), length);
-    const ssize_t size = read(control, text, sizeof text - 1);
-    assert_true(size > 0);
-    text[size] = '\0';
-    const char *found = strstr(text, field);
-    return found ? strtoul(found + strlen(field), NULL, 10) : 0;
+    return redis_info(control, section, field);
 }
 
 static unsigned long count_gets(void)

@@ -85,6 +85,25 @@ static inline const char *redis_say(const redis_server *server, const char *comm
     return reply;
 }
 
+/* Returns a number from a server's reply to INFO; 0: it is not there.
+ *
+ * @connection  of redis_dial; the server reads from it once for each call */
+static inline unsigned long redis_info(int connection, const char *section, const char *field)
+{
+    char text[16384];
+    const int length = snprintf(text, sizeof text, "INFO %s\r\n", section);
+    if (write(connection, text, (size_t)length) != length) {
+        abort();
+    }
+    const ssize_t size = read(connection, text, sizeof text - 1);
+    if (size <= 0) {
+        abort();
+    }
+    text[size] = '\0';
+    const char *found = strstr(text, field);
+    return found ? strtoul(found + strlen(field), NULL, 10) : 0;
+}
+
 static inline void redis_run(const redis_server *server, const char *const *options)
 {
     char port[16];
