@@ -421,10 +421,9 @@ static void get_batch_by(size_t index, const kilni_trusted_keys *keys_of_signers
     for (size_t i = 0; i < FLEET_BATCH; i++) {
         name_of(keys[index + i], names[i]);
         questions[i].name = names[i];
+        questions[i].max_bytes = TOTAL_BYTES / FLEET_BATCH;
     }
-    fleet_expect(connector->get_many(connection, questions, FLEET_BATCH, TOTAL_BYTES,
-                                     (uint64_t)now_ns() + BATCH_NS) == KILN_OK,
-                 "get many");
+    connector->ask_many(connection, questions, FLEET_BATCH, (uint64_t)now_ns() + BATCH_NS);
     for (size_t i = 0; i < FLEET_BATCH; i++) {
         kiln_entry *entry = NULL;
         const kilni_remote_bytes bytes = questions[i].bytes;
